@@ -7,11 +7,11 @@ use std::{
 
 use prodigy_testkit::{
     crash::{trial, undisturbed},
-    crash_dlq::{DlqSurvived, dlq_trial, dlq_undisturbed},
+    crash_dlq::{DlqTrialReport, dlq_trial, dlq_undisturbed},
     crash_effects::{effects_trial, effects_undisturbed},
     crash_map::{map_trial, map_undisturbed, scale},
     crash_merge::{merge_trial, merge_undisturbed},
-    killing::{Broken, KillsByKind},
+    killing::{KillCounts, TrialFailure},
     races::races,
 };
 
@@ -25,18 +25,18 @@ use crate::{
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct CrashArgs {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<CrashCommand>,
 
     /// Number of trials
     #[arg(long, default_value_t = 20)]
     runs: u64,
 
     #[command(flatten)]
-    common: Common,
+    common: TrialArgs,
 }
 
 #[derive(clap::Args, Debug)]
-struct Common {
+struct TrialArgs {
     /// The number that decides when to kill; trial N uses SEED + N
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -48,15 +48,15 @@ struct Common {
 
 /// The other kinds of trial; without one, sequential workflows are killed.
 #[derive(clap::Subcommand, Debug)]
-enum What {
+enum CrashCommand {
     /// Kill MapReduce jobs at random moments and check every item
-    Map(MapArgs),
+    Map(MapTrialArgs),
     /// Kill replays of dead letters at random moments and check every one of them
-    Dlq(DlqArgs),
+    Dlq(DlqTrialArgs),
     /// Kill jobs that change something outside, change their workflow, and check that nothing is changed twice or forgotten
-    Effects(EffectsArgs),
+    Effects(EffectTrialArgs),
     /// Kill the final merge and check that the user's checkout is whole
-    Merge(MergeArgs),
+    Merge(MergeTrialArgs),
     /// Let two replays race for each of many dead letters and check that one takes it
     Races(RacesArgs),
     /// Run one large MapReduce job, killing nothing, and check every item and the checkout
@@ -90,7 +90,7 @@ struct RacesArgs {
 }
 
 #[derive(clap::Args, Debug)]
-struct MapArgs {
+struct MapTrialArgs {
     /// Total number of kills
     #[arg(long, default_value_t = 40)]
     kills: u32,
@@ -100,11 +100,11 @@ struct MapArgs {
     items: u32,
 
     #[command(flatten)]
-    common: Common,
+    common: TrialArgs,
 }
 
 #[derive(clap::Args, Debug)]
-struct DlqArgs {
+struct DlqTrialArgs {
     /// Total number of kills
     #[arg(long, default_value_t = 200)]
     kills: u32,
@@ -114,11 +114,11 @@ struct DlqArgs {
     items: u32,
 
     #[command(flatten)]
-    common: Common,
+    common: TrialArgs,
 }
 
 #[derive(clap::Args, Debug)]
-struct EffectsArgs {
+struct EffectTrialArgs {
     /// Total number of kills
     #[arg(long, default_value_t = 100)]
     kills: u32,
@@ -128,11 +128,11 @@ struct EffectsArgs {
     items: u32,
 
     #[command(flatten)]
-    common: Common,
+    common: TrialArgs,
 }
 
 #[derive(clap::Args, Debug)]
-struct MergeArgs {
+struct MergeTrialArgs {
     /// Total number of kills
     #[arg(long, default_value_t = 60)]
     kills: u32,
@@ -142,18 +142,18 @@ struct MergeArgs {
     files: u32,
 
     #[command(flatten)]
-    common: Common,
+    common: TrialArgs,
 }
 
 pub(crate) fn run(args: &CrashArgs) -> Result<(), Error> {
     match &args.what {
         None => sequential(args),
-        Some(What::Map(args)) => map(args),
-        Some(What::Dlq(args)) => dlq(args),
-        Some(What::Effects(args)) => effects(args),
-        Some(What::Merge(args)) => merge(args),
-        Some(What::Races(args)) => race(args),
-        Some(What::Scale(args)) => large(args),
+        Some(CrashCommand::Map(args)) => map(args),
+        Some(CrashCommand::Dlq(args)) => dlq(args),
+        Some(CrashCommand::Effects(args)) => effects(args),
+        Some(CrashCommand::Merge(args)) => merge(args),
+        Some(CrashCommand::Races(args)) => race(args),
+        Some(CrashCommand::Scale(args)) => large(args),
     }
 }
 
@@ -180,7 +180,7 @@ fn sequential(args: &CrashArgs) -> Result<(), Error> {
     Ok(())
 }
 
-fn map(args: &MapArgs) -> Result<(), Error> {
+fn map(args: &MapTrialArgs) -> Result<(), Error> {
     let binary = chosen(args.common.binary.as_deref(), false)?;
     let calm = map_undisturbed(&binary, args.items).map_err(|broken| failed(*broken, ""))?;
     note(format_args!(
@@ -194,9 +194,9 @@ fn map(args: &MapArgs) -> Result<(), Error> {
 }
 
 /// Starts jobs and kills them until there are enough kills.
-fn kill_jobs(args: &MapArgs, binary: &Path, mut span: Duration) -> Result<(), Error> {
+fn kill_jobs(args: &MapTrialArgs, binary: &Path, mut span: Duration) -> Result<(), Error> {
     let (mut jobs, mut kills, mut poison, mut opened) = (0, 0, 0, 0);
-    let mut by_kind = KillsByKind::default();
+    let mut by_kind = KillCounts::default();
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
         let again = format!("map --kills 1 --seed {seed} --items {}", args.items);
@@ -227,7 +227,7 @@ fn kill_jobs(args: &MapArgs, binary: &Path, mut span: Duration) -> Result<(), Er
 }
 
 /// Replays dead letters and kills the replays until there are enough kills.
-fn dlq(args: &DlqArgs) -> Result<(), Error> {
+fn dlq(args: &DlqTrialArgs) -> Result<(), Error> {
     let binary = chosen(args.common.binary.as_deref(), false)?;
     let calm = dlq_undisturbed(&binary, args.items).map_err(|broken| failed(*broken, ""))?;
     note(format_args!(
@@ -239,11 +239,11 @@ fn dlq(args: &DlqArgs) -> Result<(), Error> {
         calm.open,
     ));
     let (mut jobs, mut kills, mut deaths, mut replays, mut lost) = (0, 0, 0, 0, 0);
-    let (mut span, mut by_kind) = (calm.replay, KillsByKind::default());
+    let (mut span, mut by_kind) = (calm.replay, KillCounts::default());
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
         let again = format!("dlq --kills 1 --seed {seed} --items {}", args.items);
-        let done: DlqSurvived =
+        let done: DlqTrialReport =
             dlq_trial(&binary, seed, span, args.items).map_err(|broken| failed(*broken, &again))?;
         jobs += 1;
         // On a machine that was busy at first, moments would lie behind the end of a replay.
@@ -273,7 +273,7 @@ fn dlq(args: &DlqArgs) -> Result<(), Error> {
 }
 
 /// Kills jobs that change something outside until there are enough kills.
-fn effects(args: &EffectsArgs) -> Result<(), Error> {
+fn effects(args: &EffectTrialArgs) -> Result<(), Error> {
     let binary = chosen(args.common.binary.as_deref(), false)?;
     let calm = effects_undisturbed(&binary, args.items).map_err(|broken| failed(*broken, ""))?;
     note(format_args!(
@@ -283,7 +283,7 @@ fn effects(args: &EffectsArgs) -> Result<(), Error> {
         calm.unknown,
     ));
     let (mut jobs, mut kills, mut made, mut unknown, mut changed) = (0, 0, 0, 0, 0);
-    let (mut span, mut by_kind) = (calm.run, KillsByKind::default());
+    let (mut span, mut by_kind) = (calm.run, KillCounts::default());
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
         let again = format!("effects --kills 1 --seed {seed} --items {}", args.items);
@@ -318,12 +318,12 @@ fn effects(args: &EffectsArgs) -> Result<(), Error> {
 }
 
 /// Kills final merges until there are enough kills.
-fn merge(args: &MergeArgs) -> Result<(), Error> {
+fn merge(args: &MergeTrialArgs) -> Result<(), Error> {
     let binary = chosen(args.common.binary.as_deref(), false)?;
     let calm = merge_undisturbed(&binary, args.files).map_err(|broken| failed(*broken, ""))?;
     note(format_args!("undisturbed: update of the checkout {} ms", calm.update.as_millis()));
     let (mut jobs, mut kills, mut in_update, mut in_repair) = (0, 0, 0, 0);
-    let (mut commits, mut restored, mut by_kind) = (0, 0, KillsByKind::default());
+    let (mut commits, mut restored, mut by_kind) = (0, 0, KillCounts::default());
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
         let again = format!("merge --kills 1 --seed {seed} --files {}", args.files);
@@ -380,7 +380,7 @@ fn race(args: &RacesArgs) -> Result<(), Error> {
     Ok(())
 }
 
-fn failed(broken: Broken, again: &str) -> Error {
+fn failed(broken: TrialFailure, again: &str) -> Error {
     note(format_args!("{}", broken.transcript));
     let message = broken.message;
     let again = match again {

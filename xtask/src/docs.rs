@@ -24,30 +24,30 @@ pub(crate) struct DocsArgs {
 }
 
 /// A generated page: its name below `docs/reference`, and the arguments that make `prodigy` print it.
-struct Page {
+struct DocsPage {
     file: &'static str,
     args: &'static [&'static str],
 }
 
-const PAGES: &[Page] = &[
-    Page { file: "workflow.md", args: &["__reference", "workflow"] },
-    Page { file: "workflow.schema.json", args: &["schema", "workflow"] },
-    Page { file: "faults.md", args: &["__reference", "faults"] },
-    Page { file: "faults.schema.json", args: &["schema", "faults"] },
-    Page { file: "policy.md", args: &["__reference", "policy"] },
-    Page { file: "policy.schema.json", args: &["schema", "policy"] },
-    Page { file: "events.md", args: &["__reference", "events"] },
-    Page { file: "event.schema.json", args: &["schema", "event"] },
-    Page { file: "dead-letters.md", args: &["__reference", "dead-letters"] },
-    Page { file: "dlq-item.schema.json", args: &["schema", "dlq-item"] },
-    Page { file: "checkpoints.md", args: &["__reference", "checkpoint"] },
-    Page { file: "checkpoint.schema.json", args: &["schema", "checkpoint"] },
-    Page { file: "audit.md", args: &["__reference", "audit"] },
-    Page { file: "audit-record.schema.json", args: &["schema", "audit-record"] },
-    Page { file: "failure-codes.md", args: &["__reference", "failure-codes"] },
-    Page { file: "exit-codes.md", args: &["__reference", "exit-codes"] },
-    Page { file: "flags.md", args: &["__reference", "flags"] },
-    Page { file: "cli.md", args: &["__reference", "cli"] },
+const PAGES: &[DocsPage] = &[
+    DocsPage { file: "workflow.md", args: &["__reference", "workflow"] },
+    DocsPage { file: "workflow.schema.json", args: &["schema", "workflow"] },
+    DocsPage { file: "faults.md", args: &["__reference", "faults"] },
+    DocsPage { file: "faults.schema.json", args: &["schema", "faults"] },
+    DocsPage { file: "policy.md", args: &["__reference", "policy"] },
+    DocsPage { file: "policy.schema.json", args: &["schema", "policy"] },
+    DocsPage { file: "events.md", args: &["__reference", "events"] },
+    DocsPage { file: "event.schema.json", args: &["schema", "event"] },
+    DocsPage { file: "dead-letters.md", args: &["__reference", "dead-letters"] },
+    DocsPage { file: "dlq-item.schema.json", args: &["schema", "dlq-item"] },
+    DocsPage { file: "checkpoints.md", args: &["__reference", "checkpoint"] },
+    DocsPage { file: "checkpoint.schema.json", args: &["schema", "checkpoint"] },
+    DocsPage { file: "audit.md", args: &["__reference", "audit"] },
+    DocsPage { file: "audit-record.schema.json", args: &["schema", "audit-record"] },
+    DocsPage { file: "failure-codes.md", args: &["__reference", "failure-codes"] },
+    DocsPage { file: "exit-codes.md", args: &["__reference", "exit-codes"] },
+    DocsPage { file: "flags.md", args: &["__reference", "flags"] },
+    DocsPage { file: "cli.md", args: &["__reference", "cli"] },
 ];
 
 pub(crate) fn run(args: &DocsArgs) -> Result<(), Error> {
@@ -78,7 +78,7 @@ pub(crate) fn check() -> Result<(), Error> {
     if stale.is_empty() { Ok(()) } else { Err(Error::OutOfDate(stale)) }
 }
 
-fn path(page: &Page) -> PathBuf {
+fn path(page: &DocsPage) -> PathBuf {
     root().join("docs/reference").join(page.file)
 }
 
@@ -92,7 +92,7 @@ fn old(path: &Path) -> Result<String, Error> {
 }
 
 /// Returns the page as it should be.
-fn text(binary: &Path, page: &Page) -> Result<String, Error> {
+fn text(binary: &Path, page: &DocsPage) -> Result<String, Error> {
     // What the person has set up must not show in the page.
     read(Command::new(binary).args(page.args).env("NO_COLOR", "1").env_remove("PRODIGY_HOME"))
 }

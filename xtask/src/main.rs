@@ -21,13 +21,13 @@ use crate::error::Error;
 /// Try, test, measure and document prodigy
 #[derive(clap::Parser, Debug)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
-struct Args {
+struct XtaskCli {
     #[command(subcommand)]
-    chore: Chore,
+    chore: XtaskCommand,
 }
 
 #[derive(clap::Subcommand, Debug)]
-enum Chore {
+enum XtaskCommand {
     Quickstart(quickstart::QuickstartArgs),
     Test(test::TestArgs),
     Docs(docs::DocsArgs),
@@ -37,11 +37,11 @@ enum Chore {
     Model(model::ModelArgs),
     Tools(tools::ToolsArgs),
     #[command(name = "__tell", hide = true)]
-    Tell(bench::TellArgs),
+    Tell(bench::EmitArgs),
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse().chore) {
+    match run(&XtaskCli::parse().chore) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             program::note(format_args!("error: {error}"));
@@ -50,16 +50,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(chore: &Chore) -> Result<(), Error> {
+fn run(chore: &XtaskCommand) -> Result<(), Error> {
     match chore {
-        Chore::Quickstart(args) => quickstart::run(args),
-        Chore::Test(args) => test::run(args),
-        Chore::Docs(args) => docs::run(args),
-        Chore::Bench(args) => bench::run(args),
-        Chore::Crash(args) => crash::run(args),
-        Chore::Deny(args) => deny::run(args),
-        Chore::Model(args) => model::run(args),
-        Chore::Tools(args) => tools::run(args),
-        Chore::Tell(args) => bench::tell(args),
+        XtaskCommand::Quickstart(args) => quickstart::run(args),
+        XtaskCommand::Test(args) => test::run(args),
+        XtaskCommand::Docs(args) => docs::run(args),
+        XtaskCommand::Bench(args) => bench::run(args),
+        XtaskCommand::Crash(args) => crash::run(args),
+        XtaskCommand::Deny(args) => deny::run(args),
+        XtaskCommand::Model(args) => model::run(args),
+        XtaskCommand::Tools(args) => tools::run(args),
+        XtaskCommand::Tell(args) => bench::tell(args),
     }
 }

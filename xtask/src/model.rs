@@ -2,7 +2,7 @@
 
 use std::io;
 
-use prodigy_testkit::model::{Behaviour, ModelScript, ScriptedModel};
+use prodigy_testkit::model::{ModelBehaviour, ModelScript, ScriptedModel};
 
 use crate::{error::Error, program::note};
 
@@ -16,11 +16,11 @@ pub(crate) struct ModelArgs {
     port: u16,
     /// Behaviour for prompts that name none
     #[arg(long, default_value = "commit", value_parser = behaviour)]
-    mode: Behaviour,
+    mode: ModelBehaviour,
 }
 
-fn behaviour(name: &str) -> Result<Behaviour, String> {
-    Behaviour::named(name).ok_or_else(|| "there is no such mode".to_owned())
+fn behaviour(name: &str) -> Result<ModelBehaviour, String> {
+    ModelBehaviour::named(name).ok_or_else(|| "there is no such mode".to_owned())
 }
 
 pub(crate) fn run(args: &ModelArgs) -> Result<(), Error> {

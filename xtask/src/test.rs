@@ -22,20 +22,24 @@ pub(crate) struct TestArgs {
 }
 
 /// One step: its name, whether `--quick` keeps it, and what it does.
-struct Step {
+struct TestStage {
     name: &'static str,
     quick: bool,
     work: fn() -> Result<(), Error>,
 }
 
-const STEPS: &[Step] = &[
-    Step { name: "tools", quick: true, work: tools::provide },
-    Step { name: "format", quick: true, work: || cargo_run(&["fmt", "--all", "--check"]) },
-    Step { name: "lint", quick: true, work: lint },
-    Step { name: "build", quick: true, work: || cargo_run(&["build", "--workspace", "--locked"]) },
-    Step { name: "test", quick: true, work: test },
-    Step { name: "reference", quick: false, work: docs::check },
-    Step { name: "rustdoc", quick: false, work: rustdoc },
+const STEPS: &[TestStage] = &[
+    TestStage { name: "tools", quick: true, work: tools::provide },
+    TestStage { name: "format", quick: true, work: || cargo_run(&["fmt", "--all", "--check"]) },
+    TestStage { name: "lint", quick: true, work: lint },
+    TestStage {
+        name: "build",
+        quick: true,
+        work: || cargo_run(&["build", "--workspace", "--locked"]),
+    },
+    TestStage { name: "test", quick: true, work: test },
+    TestStage { name: "reference", quick: false, work: docs::check },
+    TestStage { name: "rustdoc", quick: false, work: rustdoc },
 ];
 
 pub(crate) fn run(args: &TestArgs) -> Result<(), Error> {

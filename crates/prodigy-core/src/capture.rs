@@ -26,7 +26,7 @@ pub enum CaptureFormat {
 /// Which output is captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stream {
+pub enum CaptureStream {
     /// Standard output.
     #[default]
     Stdout,

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::{
     Timestamp,
-    event::{Mode, PhaseName},
+    event::{JobMode, PhaseName},
     ids::JobId,
-    job::{End, Job},
+    job::{Job, JobOutcome},
 };
 
 /// The version of the file that this build writes.
@@ -72,7 +72,7 @@ struct ItemFigures {
 
 impl ItemFigures {
     fn of(job: &Job) -> Self {
-        let is_map = job.started.as_ref().is_some_and(|it| it.mode == Mode::Mapreduce);
+        let is_map = job.started.as_ref().is_some_and(|it| it.mode == JobMode::Mapreduce);
         if is_map { Self::of_items(job) } else { Self::of_steps(job) }
     }
 
@@ -98,7 +98,8 @@ impl ItemFigures {
             total,
             remaining: (job.done + 1..=total).map(|number| number.to_string()).collect(),
             successful: job.done.saturating_sub(job.failed_steps),
-            failed: job.failed_steps + u32::from(matches!(job.end, Some(End::Failed { .. }))),
+            failed: job.failed_steps
+                + u32::from(matches!(job.end, Some(JobOutcome::Failed { .. }))),
         }
     }
 }

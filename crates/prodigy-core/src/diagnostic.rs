@@ -13,7 +13,7 @@ pub struct Span {
 
 /// One file that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct SourceFile {
     /// The path as the user would type it.
     pub path: String,
     /// The text.
@@ -25,7 +25,7 @@ pub struct Source {
 /// The files that a workflow was read from; the first is the one that was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
-    files: Vec<Source>,
+    files: Vec<SourceFile>,
 }
 
 impl Sources {
@@ -35,12 +35,12 @@ impl Sources {
         let text = text.into();
         let lines =
             std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        self.files.push(Source { path: path.into(), text, lines });
+        self.files.push(SourceFile { path: path.into(), text, lines });
         number
     }
 
     /// Returns the file that a span lies in.
-    pub fn get(&self, file: u32) -> Option<&Source> {
+    pub fn get(&self, file: u32) -> Option<&SourceFile> {
         self.files.get(usize::try_from(file).ok()?)
     }
 
@@ -55,12 +55,12 @@ impl Sources {
     }
 
     /// Returns all files, in the order they were read.
-    pub fn iter(&self) -> impl Iterator<Item = &Source> {
+    pub fn iter(&self) -> impl Iterator<Item = &SourceFile> {
         self.files.iter()
     }
 }
 
-impl Source {
+impl SourceFile {
     /// Returns the line and column of a byte, both from 1; the column counts characters.
     pub fn position(&self, byte: usize) -> Option<(usize, usize)> {
         let line = self.lines.partition_point(|&start| start <= byte);
@@ -124,7 +124,7 @@ impl Diagnostic {
 /// Templates and expressions report these; whoever knows where the text stands
 /// in its file turns them into [`Diagnostic`]s.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct ParseError {
     /// The part of the text that is wrong.
     pub range: std::ops::Range<usize>,
     /// The problem: lower case, no full stop.

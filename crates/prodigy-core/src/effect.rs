@@ -115,7 +115,7 @@ impl EffectState {
 /// The finding of a check of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Finding {
+pub enum EffectFinding {
     /// It was made.
     Committed,
     /// It was not made.
@@ -126,7 +126,7 @@ pub enum Finding {
     Indeterminate,
 }
 
-impl Finding {
+impl EffectFinding {
     /// Returns what the exit code of a check means.
     pub fn of_exit_code(code: Option<i32>) -> Self {
         match code {
@@ -138,13 +138,13 @@ impl Finding {
     }
 }
 
-impl From<Finding> for EffectState {
-    fn from(finding: Finding) -> Self {
+impl From<EffectFinding> for EffectState {
+    fn from(finding: EffectFinding) -> Self {
         match finding {
-            Finding::Committed => Self::Committed,
-            Finding::Absent => Self::Absent,
-            Finding::Partial => Self::Partial,
-            Finding::Indeterminate => Self::Indeterminate,
+            EffectFinding::Committed => Self::Committed,
+            EffectFinding::Absent => Self::Absent,
+            EffectFinding::Partial => Self::Partial,
+            EffectFinding::Indeterminate => Self::Indeterminate,
         }
     }
 }
@@ -152,14 +152,14 @@ impl From<Finding> for EffectState {
 /// The effects of one item, or of the steps of the job itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Ledger {
+pub struct EffectLedger {
     effects: Vec<Effect>,
     /// Set if the end of the job's journal was lost once.
     #[serde(skip)]
     end_lost: bool,
 }
 
-impl Ledger {
+impl EffectLedger {
     /// Goes on from effects that were stored.
     pub fn of(effects: Vec<Effect>) -> Self {
         Self { effects, end_lost: false }
@@ -332,13 +332,13 @@ mod tests {
         Event::EffectCommitted { key: format!("job:item:{step}"), receipt: Some("17".to_owned()) }
     }
 
-    fn found(step: &str, finding: Finding) -> Event {
+    fn found(step: &str, finding: EffectFinding) -> Event {
         let (key, by) = (format!("job:item:{step}"), "ann".to_owned());
         Event::EffectReconciled { key, finding, receipt: None, by }
     }
 
-    fn ledger(events: &[Event]) -> Ledger {
-        let mut ledger = Ledger::default();
+    fn ledger(events: &[Event]) -> EffectLedger {
+        let mut ledger = EffectLedger::default();
         for event in events {
             assert!(ledger.apply(event));
         }
@@ -352,11 +352,14 @@ mod tests {
             (vec![], CommitState::Local),
             (vec![prepared("2", false)], CommitState::Unknown),
             (vec![prepared("2", true)], CommitState::Local),
-            (vec![prepared("2", false), found("2", Finding::Absent)], CommitState::Local),
-            (vec![prepared("2", false), found("2", Finding::Partial)], CommitState::Unknown),
-            (vec![prepared("2", false), found("2", Finding::Indeterminate)], CommitState::Unknown),
+            (vec![prepared("2", false), found("2", EffectFinding::Absent)], CommitState::Local),
+            (vec![prepared("2", false), found("2", EffectFinding::Partial)], CommitState::Unknown),
+            (
+                vec![prepared("2", false), found("2", EffectFinding::Indeterminate)],
+                CommitState::Unknown,
+            ),
             (vec![prepared("2", false), committed("2")], CommitState::Mixed),
-            (vec![prepared("2", false), found("2", Finding::Committed)], CommitState::Mixed),
+            (vec![prepared("2", false), found("2", EffectFinding::Committed)], CommitState::Mixed),
             (
                 vec![prepared("2", false), committed("2"), prepared("4", false)],
                 CommitState::Unknown,
@@ -376,14 +379,14 @@ mod tests {
             ),
             // What is begun once more is unknown once more.
             (
-                vec![prepared("2", false), found("2", Finding::Absent), prepared("2", false)],
+                vec![prepared("2", false), found("2", EffectFinding::Absent), prepared("2", false)],
                 CommitState::Unknown,
             ),
         ];
         for (events, expected) in table {
             assert_eq!(state(&events), expected, "{events:?}");
         }
-        assert_eq!(Ledger::default().commit_state(false, false), CommitState::None);
+        assert_eq!(EffectLedger::default().commit_state(false, false), CommitState::None);
         let all = ledger(&[prepared("2", false), committed("2")]);
         assert_eq!(all.commit_state(true, true), CommitState::Committed);
     }
@@ -405,13 +408,13 @@ mod tests {
 
     #[test]
     fn the_exit_code_of_a_check_says_what_was_found() {
-        let findings = [Some(0), Some(1), Some(2), Some(3), None].map(Finding::of_exit_code);
+        let findings = [Some(0), Some(1), Some(2), Some(3), None].map(EffectFinding::of_exit_code);
         let expected = [
-            Finding::Committed,
-            Finding::Absent,
-            Finding::Partial,
-            Finding::Indeterminate,
-            Finding::Indeterminate,
+            EffectFinding::Committed,
+            EffectFinding::Absent,
+            EffectFinding::Partial,
+            EffectFinding::Indeterminate,
+            EffectFinding::Indeterminate,
         ];
         assert_eq!(findings, expected);
     }

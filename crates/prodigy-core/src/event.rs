@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Timestamp,
-    agent::Usage,
-    effect::{Effect, Finding},
+    agent::TokenUsage,
+    effect::{Effect, EffectFinding},
     failure::Failure,
     ids::{AgentId, ItemId, JobId},
     policy::Budget,
@@ -31,22 +31,26 @@ use crate::{
 
 pub use checkout::{CheckoutChange, CheckoutUpdate, GuardedFile};
 pub use endings::{CompletedStatus, PauseReason};
-pub use governed::{Allowed, ApprovalRequested, EntryChange, Found, IdentityKind, OwnerRule};
-pub use kept_work::{KeptWork, LeftBehind};
+pub use governed::{
+    ApprovalRequest, EntryChange, EnvironmentFingerprint, IdentityKind, OwnerRule,
+    ReplayAuthorization,
+};
+pub use kept_work::{AttemptArtifacts, KeptWork};
 pub use options::{OptionChanges, RunOptions};
 pub use parts::{
-    AfterAttempt, AfterFailure, AgentCompleted, AgentFailed, AttemptStatus, ChangedWorkflow,
-    GivenInput, JobStarted, Mode, PhaseName, RenamedSteps, Reopened, Withdrawal,
+    AgentCompleted, AgentFailed, AttemptStatus, EntryRemoval, FailureDecision, InputOverride,
+    JobMode, JobReopening, JobStarted, PhaseName, RenamedSteps, StepFailureDecision,
+    WorkflowChange,
 };
 pub use spending::{BudgetScope, QuotaPaused, WorkSuspended};
-pub use steps::{LogRange, Snapshot, StepCompleted, StepResult, StepStatus, is_top_level};
+pub use steps::{LogRange, StepCompleted, StepResult, StepStatus, WorktreeSnapshot, is_top_level};
 
 /// The format that this build writes.
 pub const FORMAT: u16 = 1;
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Record {
+pub struct EventRecord {
     /// The format the line was written in.
     pub format: u16,
     /// The line's place in the job's journal, from 1 with no gaps.
@@ -71,7 +75,7 @@ pub struct Record {
 
 /// An event and whom it happened to: a record that has no place in the journal yet.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fact {
+pub struct NewEvent {
     /// The agent, if it happened to one.
     pub agent_id: Option<AgentId>,
     /// The item, if it happened to one.
@@ -80,7 +84,7 @@ pub struct Fact {
     pub event: Event,
 }
 
-impl From<Event> for Fact {
+impl From<Event> for NewEvent {
     fn from(event: Event) -> Self {
         Self { agent_id: None, item_id: None, event }
     }
@@ -98,14 +102,14 @@ pub enum Event {
         version: String,
         /// The workflow that is used from here on, if it was changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        workflow: Option<ChangedWorkflow>,
+        workflow: Option<WorkflowChange>,
         /// Set if dead letters are tried again: the items come first, whatever was done after
         /// them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        reopened: Option<Reopened>,
+        reopened: Option<JobReopening>,
         /// The environment of the steps from here on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        found: Option<Box<Found>>,
+        found: Option<Box<EnvironmentFingerprint>>,
         /// The budget from here on, if it was changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<Budget>,
@@ -148,7 +152,7 @@ pub enum Event {
         phase: PhaseName,
         /// The job's worktree at its beginning, if that is not how the last step left it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        snapshot: Option<Snapshot>,
+        snapshot: Option<WorktreeSnapshot>,
     },
     /// A phase ended well.
     PhaseCompleted {
@@ -215,12 +219,12 @@ pub enum Event {
         forced: bool,
         /// The policy rule and the approval that allowed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        allowed: Option<Box<Allowed>>,
+        allowed: Option<Box<ReplayAuthorization>>,
     },
     /// An entry left the dead letter queue without being replayed.
     DlqItemRemoved {
         /// The kind of removal.
-        how: Withdrawal,
+        how: EntryRemoval,
         /// The reason of the removal.
         reason: String,
         /// The name of the person who removed it.
@@ -236,7 +240,7 @@ pub enum Event {
         by: String,
     },
     /// Somebody has to agree before a dead letter is replayed.
-    ApprovalRequested(Box<ApprovalRequested>),
+    ApprovalRequested(Box<ApprovalRequest>),
     /// Somebody agreed to the replay of a dead letter.
     ApprovalGranted {
         /// The digest that the approver was shown and approved.
@@ -278,7 +282,7 @@ pub enum Event {
         /// The name of the effect.
         key: String,
         /// The finding of the check.
-        finding: Finding,
+        finding: EffectFinding,
         /// The receipt that the check returned.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         receipt: Option<String>,
@@ -326,7 +330,7 @@ pub enum Event {
         /// The failure.
         failure: Failure,
         /// The next act: another try, the next step, or the end of the phase.
-        then: AfterFailure,
+        then: StepFailureDecision,
         /// The duration of the try.
         duration_ms: u64,
         /// Where its output stands in the log files.
@@ -381,8 +385,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
         /// The tokens it used.
-        #[serde(default, skip_serializing_if = "Usage::is_empty")]
-        tokens: Usage,
+        #[serde(default, skip_serializing_if = "TokenUsage::is_empty")]
+        tokens: TokenUsage,
         /// The model, if it said so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
@@ -476,7 +480,7 @@ pub enum Event {
         reason: String,
         /// The artifacts of an item's attempt in it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        left: Option<Box<LeftBehind>>,
+        left: Option<Box<AttemptArtifacts>>,
     },
     /// The job's worktrees were removed.
     WorktreeCleaned {

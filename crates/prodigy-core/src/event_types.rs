@@ -86,7 +86,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::event::Record;
+    use crate::event::EventRecord;
 
     #[test]
     fn every_name_is_the_one_that_is_written() {
@@ -108,7 +108,7 @@ mod tests {
         ];
         for line in all.iter().flat_map(|text| text.lines()) {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
-            let record: Record = serde_json::from_str(line).unwrap();
+            let record: EventRecord = serde_json::from_str(line).unwrap();
             assert_eq!(record.event.event_type(), value["event_type"]);
             seen.insert(record.event.event_type());
         }

@@ -18,7 +18,7 @@ use crate::nearest::did_you_mean;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
     /// The reason code.
-    pub kind: FailureKind,
+    pub kind: ReasonCode,
     /// The failure message, for people: one line, no full stop.
     pub message: String,
     /// The code the process ended with; a signal is reported as 128 plus its number.
@@ -29,7 +29,7 @@ pub struct Failure {
     pub output_tail: String,
     /// The reason code before it was known that something outside may have been changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<FailureKind>,
+    pub cause: Option<ReasonCode>,
 }
 
 /// Defines the reason codes once: for the type, the names, the classes and the default actions.
@@ -44,11 +44,11 @@ macro_rules! reason_codes {
             JsonSchema,
         )]
         #[serde(rename_all = "snake_case")]
-        pub enum FailureKind {
+        pub enum ReasonCode {
             $($(#[doc = $doc])+ $kind,)*
         }
 
-        impl FailureKind {
+        impl ReasonCode {
             /// Every kind, in the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$kind),*];
 
@@ -70,9 +70,9 @@ macro_rules! reason_codes {
             }
 
             /// Returns what kind of reason it is.
-            pub fn class(self) -> Class {
+            pub fn class(self) -> ReasonClass {
                 match self {
-                    $(Self::$kind => Class::$class,)*
+                    $(Self::$kind => ReasonClass::$class,)*
                 }
             }
 
@@ -210,7 +210,7 @@ reason_codes! {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Class {
+pub enum ReasonClass {
     /// It may go well the next time.
     Transient,
     /// Something ran out.
@@ -257,13 +257,13 @@ pub enum DefaultAction {
     Never,
 }
 
-impl fmt::Display for FailureKind {
+impl fmt::Display for ReasonCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code())
     }
 }
 
-impl FailureKind {
+impl ReasonCode {
     /// Returns the kind that a step named, or a sentence about a code that there is not.
     pub fn named(code: &str) -> Result<Self, String> {
         if let Some(kind) = Self::ALL.iter().find(|kind| kind.code() == code) {
@@ -280,7 +280,7 @@ impl FailureKind {
 
 impl Failure {
     /// Creates a failure without exit code or output.
-    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+    pub fn new(kind: ReasonCode, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
@@ -305,17 +305,17 @@ impl Failure {
     pub fn uncertain(mut self) -> Self {
         if self.kind.is_cut_off() {
             self.cause = Some(self.kind);
-            self.kind = FailureKind::UnknownCommitState;
+            self.kind = ReasonCode::UnknownCommitState;
         }
         self
     }
 }
 
-impl FailureKind {
+impl ReasonCode {
     /// Returns whether it says nothing about the work itself, so that the same may go well the
     /// next time: something around it failed, or somebody stopped it.
     pub fn is_circumstance(self) -> bool {
-        self.class() == Class::Transient || self == Self::Cancelled
+        self.class() == ReasonClass::Transient || self == Self::Cancelled
     }
 
     /// Those that prodigy itself never gives: a step that knows better names them.
@@ -359,14 +359,14 @@ mod tests {
 
     #[test]
     fn every_code_has_a_class_an_action_and_an_error_type() {
-        let row = |kind: &FailureKind| {
+        let row = |kind: &ReasonCode| {
             let (class, action) = (kind.class(), short(kind.action()));
             let class = serde_json::to_value(class).unwrap();
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.code());
             let class = class.as_str().unwrap();
             format!("{:<24} {class:<12} {action:<18} {}", kind.code(), error_type(*kind))
         };
-        let table: Vec<String> = FailureKind::ALL.iter().map(row).collect();
+        let table: Vec<String> = ReasonCode::ALL.iter().map(row).collect();
         insta::assert_snapshot!(table.join("\n"), @"
         timeout                  transient    auto_replay        Timeout
         stalled                  transient    auto_replay        Timeout
@@ -431,9 +431,9 @@ mod tests {
 
     #[test]
     fn an_unknown_code_is_answered_with_the_nearest() {
-        assert_eq!(FailureKind::named("disk_full"), Ok(FailureKind::DiskFull));
+        assert_eq!(ReasonCode::named("disk_full"), Ok(ReasonCode::DiskFull));
         let answers = ["netwrk_error", "Timeout", "rate-limited", "", "x\u{1b}y"]
-            .map(|code| FailureKind::named(code).unwrap_err());
+            .map(|code| ReasonCode::named(code).unwrap_err());
         insta::assert_snapshot!(answers.join("\n"), @"
         there is no reason code `netwrk_error`; did you mean `network_error`?
         there is no reason code `Timeout`; did you mean `timeout`?

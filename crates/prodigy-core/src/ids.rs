@@ -14,7 +14,7 @@ const MAX: usize = 120;
     "`{}` is not a usable name: use letters, digits, `.`, `_` and `-`, start with a letter or digit, at most {MAX} characters",
     .0.escape_debug()
 )]
-pub struct BadName(String);
+pub struct NameError(String);
 
 /// Returns whether `name` can be a path component and part of a git branch name.
 fn is_usable(name: &str) -> bool {
@@ -41,18 +41,18 @@ macro_rules! name_type {
         }
 
         impl FromStr for $name {
-            type Err = BadName;
+            type Err = NameError;
 
-            fn from_str(name: &str) -> Result<Self, BadName> {
+            fn from_str(name: &str) -> Result<Self, NameError> {
                 Self::try_from(name.to_owned())
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = BadName;
+            type Error = NameError;
 
-            fn try_from(name: String) -> Result<Self, BadName> {
-                if is_usable(&name) { Ok(Self(name)) } else { Err(BadName(name)) }
+            fn try_from(name: String) -> Result<Self, NameError> {
+                if is_usable(&name) { Ok(Self(name)) } else { Err(NameError(name)) }
             }
         }
 
@@ -122,18 +122,18 @@ impl From<AgentId> for String {
 }
 
 impl FromStr for AgentId {
-    type Err = BadName;
+    type Err = NameError;
 
-    fn from_str(name: &str) -> Result<Self, BadName> {
+    fn from_str(name: &str) -> Result<Self, NameError> {
         let number = name.strip_prefix("agent-").and_then(|number| number.parse().ok());
-        number.map(Self).ok_or_else(|| BadName(name.to_owned()))
+        number.map(Self).ok_or_else(|| NameError(name.to_owned()))
     }
 }
 
 impl TryFrom<String> for AgentId {
-    type Error = BadName;
+    type Error = NameError;
 
-    fn try_from(name: String) -> Result<Self, BadName> {
+    fn try_from(name: String) -> Result<Self, NameError> {
         name.parse()
     }
 }

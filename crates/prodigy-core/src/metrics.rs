@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    failure::{Failure, FailureKind},
+    failure::{Failure, ReasonCode},
     ids::ItemId,
-    signature::{Signature, error_type},
+    signature::{ErrorSignature, error_type},
 };
 
 /// The number of occurrences from which an error type is called a pattern.
@@ -52,9 +52,9 @@ pub struct FailurePattern {
 
 /// A failure that was counted, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct CountedFailure {
     /// The reason code of the item's failure.
-    pub kind: FailureKind,
+    pub kind: ReasonCode,
     /// The place of its pattern, if there was room for it.
     pattern: Option<u16>,
 }
@@ -64,7 +64,7 @@ pub struct Counted {
 /// It is a part of what the events of a job fold into, so the same events give
 /// the same counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct ErrorTally {
     /// The number of failures by error type.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     error_types: BTreeMap<String, u64>,
@@ -81,12 +81,12 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-impl Tally {
-    /// Counts a failure; the answer is what [`Tally::remove`] needs.
-    pub fn add(&mut self, failure: &Failure, item: &ItemId) -> Counted {
+impl ErrorTally {
+    /// Counts a failure; the answer is what [`ErrorTally::remove`] needs.
+    pub fn add(&mut self, failure: &Failure, item: &ItemId) -> CountedFailure {
         let types = self.error_types.entry(error_type(failure.kind).to_owned()).or_default();
         *types = types.saturating_add(1);
-        let pattern = Signature::of(failure, item).pattern;
+        let pattern = ErrorSignature::of(failure, item).pattern;
         let known = self.patterns.iter().position(|(known, _)| *known == pattern);
         let place = known.or_else(|| {
             let is_room = self.patterns.len() < MOST_PATTERNS;
@@ -100,11 +100,11 @@ impl Tally {
             None => self.other = self.other.saturating_add(1),
         }
         let pattern = place.and_then(|place| u16::try_from(place).ok());
-        Counted { kind: failure.kind, pattern }
+        CountedFailure { kind: failure.kind, pattern }
     }
 
     /// Takes a failure back: its item is tried again.
-    pub fn remove(&mut self, counted: Counted) {
+    pub fn remove(&mut self, counted: CountedFailure) {
         let name = error_type(counted.kind);
         if let Some(count) = self.error_types.get_mut(name) {
             *count = count.saturating_sub(1);
@@ -176,10 +176,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::failure::FailureKind;
+    use crate::failure::ReasonCode;
 
-    fn tally(failures: &[(FailureKind, &str)]) -> Tally {
-        let mut tally = Tally::default();
+    fn tally(failures: &[(ReasonCode, &str)]) -> ErrorTally {
+        let mut tally = ErrorTally::default();
         for (kind, message) in failures {
             tally.add(&Failure::new(*kind, *message), &ItemId::at(1, 1));
         }
@@ -188,9 +188,9 @@ mod tests {
 
     #[test]
     fn an_error_type_is_a_pattern_from_the_third_time_on() {
-        let twice = [(FailureKind::Timeout, "took 5s"); 2];
+        let twice = [(ReasonCode::Timeout, "took 5s"); 2];
         assert_eq!(tally(&twice).metrics(2, 0, 2, 0).failure_patterns, []);
-        let thrice = tally(&[(FailureKind::Timeout, "took 5s"); 3]).metrics(4, 1, 3, 0);
+        let thrice = tally(&[(ReasonCode::Timeout, "took 5s"); 3]).metrics(4, 1, 3, 0);
         insta::assert_snapshot!(serde_json::to_string_pretty(&thrice).unwrap(), @r#"
         {
           "total_items": 4,
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn three_error_types_have_advice_of_their_own() {
         let mut failures = Vec::new();
-        for kind in FailureKind::ALL {
+        for kind in ReasonCode::ALL {
             failures.extend([(*kind, "exit code 1"), (*kind, "exit code 2"), (*kind, "b")]);
         }
         let metrics = tally(&failures).metrics(100, 49, 51, 0);
@@ -246,13 +246,13 @@ mod tests {
 
     #[test]
     fn a_tally_stays_small_and_counts_everything() {
-        let mut tally = Tally::default();
+        let mut tally = ErrorTally::default();
         let letters = |n: u32| -> String {
             format!("{n:05}").bytes().map(|b| char::from(b - b'0' + b'a')).collect()
         };
         for n in 0..5000 {
             tally.add(
-                &Failure::new(FailureKind::CommandFailed, format!("cannot {}", letters(n))),
+                &Failure::new(ReasonCode::CommandFailed, format!("cannot {}", letters(n))),
                 &ItemId::at(1, 1),
             );
         }
@@ -264,19 +264,19 @@ mod tests {
 
     #[test]
     fn a_job_without_items_has_no_failure_rate() {
-        let empty = Tally::default().metrics(0, 0, 0, 0);
+        let empty = ErrorTally::default().metrics(0, 0, 0, 0);
         insta::assert_snapshot!(serde_json::to_string(&empty).unwrap(), @r#"{"total_items":0,"successful":0,"failed":0,"skipped":0,"failure_rate":0.0,"error_types":{},"failure_patterns":[]}"#);
-        assert_eq!(serde_json::to_string(&Tally::default()).unwrap(), "{}");
+        assert_eq!(serde_json::to_string(&ErrorTally::default()).unwrap(), "{}");
     }
 
     proptest! {
         #[test]
         fn a_tally_can_be_stored_between_any_two_failures(
-            failures in prop::collection::vec((prop::sample::select(FailureKind::ALL), "[a-d0-9 ]{0,8}"), 0..20),
+            failures in prop::collection::vec((prop::sample::select(ReasonCode::ALL), "[a-d0-9 ]{0,8}"), 0..20),
             at in 0_usize..20,
         ) {
-            let mut whole = Tally::default();
-            let mut stored = Tally::default();
+            let mut whole = ErrorTally::default();
+            let mut stored = ErrorTally::default();
             for (number, (kind, message)) in failures.iter().enumerate() {
                 if number == at {
                     stored = serde_json::from_str(&serde_json::to_string(&stored).unwrap()).unwrap();

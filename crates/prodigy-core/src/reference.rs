@@ -12,8 +12,8 @@ use crate::{
     audit::AuditRecord,
     checkpoint::Checkpoint,
     dlq::DeadLetteredItem,
-    event::Record,
-    failure::{Class, DefaultAction, FailureKind},
+    event::EventRecord,
+    failure::{DefaultAction, ReasonClass, ReasonCode},
 };
 
 /// Where the schema keeps the types that events are made of.
@@ -21,7 +21,7 @@ const DEFINITIONS: &str = "definitions";
 
 /// Returns the JSON Schema (draft 7) of the records of the journal.
 pub fn event_schema() -> Value {
-    titled::<Record>("prodigy event")
+    titled::<EventRecord>("prodigy event")
 }
 
 /// Returns the JSON Schema (draft 7) of the files of dead letters.
@@ -133,7 +133,7 @@ fn shape(schema: &Value) -> String {
 
 /// Returns the description of a type that others are made of.
 fn part(name: &str, definition: &Value) -> String {
-    if name == "FailureKind" {
+    if name == "ReasonCode" {
         "One of the [reason codes](failure-codes.md).\n".to_owned()
     } else if definition.get("oneOf").is_some() {
         words(definition)
@@ -160,10 +160,10 @@ pub fn failure_codes_markdown() -> String {
         [how it is found](../design/0011-reason-codes.md).\n\n\
         | code | class | meaning | what becomes of a dead letter |\n|---|---|---|---|\n"
         .to_owned();
-    for kind in FailureKind::ALL {
+    for kind in ReasonCode::ALL {
         let (code, meaning) = (kind.code(), kind.meaning());
         let (class, action) = (name(kind.class()), name(kind.action()));
-        let by = if FailureKind::ONLY_NAMED_BY_STEPS.contains(kind) { ONLY_BY_STEPS } else { "" };
+        let by = if ReasonCode::ONLY_NAMED_BY_STEPS.contains(kind) { ONLY_BY_STEPS } else { "" };
         page.extend(["| `", code, "` | ", &class, " | ", meaning, by, " | `", &action, "` |\n"]);
     }
     page.push_str(
@@ -172,7 +172,7 @@ pub fn failure_codes_markdown() -> String {
          was denied, or why the approval was refused.\n",
     );
     page.push_str("\n## Classes\n\n");
-    page.push_str(&words(&schema_of::<Class>()));
+    page.push_str(&words(&schema_of::<ReasonClass>()));
     page.push_str(
         "\n## What becomes of a dead letter\n\nThis holds if no policy says otherwise.\n\n",
     );
@@ -343,7 +343,7 @@ mod tests {
         for (name, _) in entry.as_object().unwrap() {
             assert!(known.contains(name), "{name}");
         }
-        let parsed = crate::json_schema::Schema::parse(&schema).unwrap();
+        let parsed = crate::json_schema::OutputSchema::parse(&schema).unwrap();
         assert_eq!(parsed.check(&entry), Ok(()));
         let mut wrong = entry;
         wrong["status"] = Value::from("somewhere");
@@ -375,7 +375,7 @@ mod tests {
         let page = failure_codes_markdown();
         let page = page.split("\n## ").next().unwrap();
         let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-        let codes: Vec<_> = FailureKind::ALL.iter().map(|kind| kind.code()).collect();
+        let codes: Vec<_> = ReasonCode::ALL.iter().map(|kind| kind.code()).collect();
         assert_eq!(rows.collect::<Vec<_>>(), codes);
     }
 

@@ -17,12 +17,12 @@ pub struct VarPath {
     /// The namespace or captured name.
     pub root: String,
     /// The way on from there.
-    pub rest: Vec<Segment>,
+    pub rest: Vec<PathSegment>,
 }
 
 /// One step of a [`VarPath`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Segment {
+pub enum PathSegment {
     /// `.name`
     Field(String),
     /// `[n]`
@@ -99,8 +99,8 @@ impl Vars {
         let mut value = self.root(&path.root)?;
         for segment in &path.rest {
             value = match segment {
-                Segment::Field(name) => value.get(name)?,
-                Segment::Index(index) => value.get(index)?,
+                PathSegment::Field(name) => value.get(name)?,
+                PathSegment::Index(index) => value.get(index)?,
             };
         }
         Some(value)
@@ -148,8 +148,8 @@ impl std::fmt::Display for VarPath {
         f.write_str(&self.root)?;
         for segment in &self.rest {
             match segment {
-                Segment::Field(name) => write!(f, ".{name}")?,
-                Segment::Index(index) => write!(f, "[{index}]")?,
+                PathSegment::Field(name) => write!(f, ".{name}")?,
+                PathSegment::Index(index) => write!(f, "[{index}]")?,
             }
         }
         Ok(())
@@ -175,13 +175,13 @@ mod tests {
 
     /// A change of the variables, or a new scope.
     #[derive(Clone, Debug)]
-    enum Change {
+    enum VarChange {
         Set(String, Value),
         SetField(String, String, Value),
         Scope,
     }
 
-    fn change() -> impl Strategy<Value = Change> {
+    fn change() -> impl Strategy<Value = VarChange> {
         let value = prop_oneof![
             Just(json!(1)),
             Just(json!("text")),
@@ -189,10 +189,10 @@ mod tests {
             Just(Value::Null),
         ];
         prop_oneof![
-            ("[abc]", value.clone()).prop_map(|(root, value)| Change::Set(root, value)),
+            ("[abc]", value.clone()).prop_map(|(root, value)| VarChange::Set(root, value)),
             ("[abc]", "[xyz]", value)
-                .prop_map(|(root, field, value)| Change::SetField(root, field, value)),
-            Just(Change::Scope),
+                .prop_map(|(root, field, value)| VarChange::SetField(root, field, value)),
+            Just(VarChange::Scope),
         ]
     }
 
@@ -202,15 +202,15 @@ mod tests {
             let (mut flat, mut layered) = (Vars::default(), Vars::default());
             for change in changes {
                 match change {
-                    Change::Set(root, value) => {
+                    VarChange::Set(root, value) => {
                         flat.set(root.as_str(), value.clone());
                         layered.set(root, value);
                     }
-                    Change::SetField(root, field, value) => {
+                    VarChange::SetField(root, field, value) => {
                         flat.set_field(&root, &field, value.clone());
                         layered.set_field(&root, &field, value);
                     }
-                    Change::Scope => layered = Vars::over(Arc::new(layered)),
+                    VarChange::Scope => layered = Vars::over(Arc::new(layered)),
                 }
             }
             prop_assert_eq!(&layered, &flat);
@@ -218,7 +218,7 @@ mod tests {
             prop_assert_eq!(roots, flat.roots().collect::<Vec<_>>());
             for root in ["a", "b", "c", "d"] {
                 prop_assert_eq!(layered.root(root), flat.root(root));
-                let path = VarPath { root: root.to_owned(), rest: vec![Segment::Field("y".to_owned()), Segment::Index(1)] };
+                let path = VarPath { root: root.to_owned(), rest: vec![PathSegment::Field("y".to_owned()), PathSegment::Index(1)] };
                 prop_assert_eq!(layered.get(&path), flat.get(&path));
             }
             let written = serde_json::to_string(&layered).unwrap();

@@ -9,7 +9,7 @@ use std::fmt;
 
 use prodigy_core::{
     Timestamp,
-    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewAuditRecord},
     checkpoint::Checkpoint,
     event::Event,
     ids::JobId,
@@ -17,15 +17,16 @@ use prodigy_core::{
 
 use crate::{
     audit,
-    dlq::{self, AmendError, Trail},
+    dlq::{self, AuditSink, EditorError},
     store::{
-        Durability, Error, JobLock, Journal, Layout, last_seq, load_checkpoint, set_views_aside,
+        Durability, Error, JobLock, JournalWriter, Layout, last_seq, load_checkpoint,
+        set_views_aside,
     },
 };
 
 /// Something that knows of records which the journal does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Witness {
+pub struct JournalWitness {
     /// The thing.
     pub kind: WitnessKind,
     /// The last record that it knows of.
@@ -59,7 +60,7 @@ pub struct AcceptedLoss {
     /// The last record that is left.
     pub kept: u64,
     /// The things that know of more.
-    pub witnesses: Vec<Witness>,
+    pub witnesses: Vec<JournalWitness>,
     /// The directory of the dead letters as they were, if there were some.
     pub aside: Vec<std::path::PathBuf>,
 }
@@ -75,8 +76,8 @@ pub fn refuse_lost_end(layout: &Layout, job: &JobId) -> Result<(), Error> {
 }
 
 /// Puts into words what is ahead of a journal, and by how much.
-pub fn described(witnesses: &[Witness], last: u64) -> String {
-    let one = |witness: &Witness| {
+pub fn described(witnesses: &[JournalWitness], last: u64) -> String {
+    let one = |witness: &JournalWitness| {
         let more = witness.knows.saturating_sub(last);
         format!("{} knows record {} ({more} more)", witness.kind, witness.knows)
     };
@@ -85,7 +86,7 @@ pub fn described(witnesses: &[Witness], last: u64) -> String {
 }
 
 /// Returns what knows of records behind the last one that a journal has.
-pub fn witnesses(layout: &Layout, job: &JobId, last: u64) -> Result<Vec<Witness>, Error> {
+pub fn witnesses(layout: &Layout, job: &JobId, last: u64) -> Result<Vec<JournalWitness>, Error> {
     // One that cannot be read is no witness; whoever uses it says so.
     let checkpoint = load_checkpoint::<Checkpoint>(layout, job).ok().flatten();
     let known = [
@@ -94,7 +95,7 @@ pub fn witnesses(layout: &Layout, job: &JobId, last: u64) -> Result<Vec<Witness>
         (WitnessKind::AuditTrail, in_trail(layout, job).unwrap_or_default()),
     ];
     let ahead = known.into_iter().filter(|(_, knows)| *knows > last);
-    Ok(ahead.map(|(kind, knows)| Witness { kind, knows }).collect())
+    Ok(ahead.map(|(kind, knows)| JournalWitness { kind, knows }).collect())
 }
 
 /// Returns the last record of a job that the audit trail knows of.
@@ -121,7 +122,7 @@ fn in_trail(layout: &Layout, job: &JobId) -> Result<u64, audit::Error> {
 
 /// A person who accepts that the end of a journal is lost.
 #[derive(Clone, Copy, Debug)]
-pub struct Acceptance<'a> {
+pub struct LossAcceptance<'a> {
     /// The layout of the job's repository.
     pub layout: &'a Layout,
     /// The job.
@@ -134,28 +135,28 @@ pub struct Acceptance<'a> {
     pub now: Timestamp,
 }
 
-impl Acceptance<'_> {
+impl LossAcceptance<'_> {
     /// Records that the end of a journal is lost, so that the job can go on without it: whatever
     /// its steps change outside may have been changed by records that are gone.
     ///
     /// The audit trail and the journal have it before the files that know more are set aside.
-    pub fn carry_out(&self, trail: &mut Trail<'_>) -> Result<AcceptedLoss, AmendError> {
+    pub fn carry_out(&self, trail: &mut AuditSink<'_>) -> Result<AcceptedLoss, EditorError> {
         let Self { layout, job, by, reason, now } = *self;
         let kept = last_seq(layout, job)?;
         layout.refuse_elsewhere(job)?;
         let _lock = JobLock::take(layout, job)?;
         let witnesses = witnesses(layout, job, kept)?;
         let action = AuditAction::AcceptLostEnd;
-        let mut record = NewRecord::new(by, IdentityKind::Asserted, action, job.clone());
+        let mut record = NewAuditRecord::new(by, IdentityKind::Asserted, action, job.clone());
         record.reason = reason.map(str::to_owned);
-        trail(vec![record.clone()]).map_err(AmendError::Audit)?;
+        trail(vec![record.clone()]).map_err(EditorError::Audit)?;
         let known = witnesses.iter().map(|witness| witness.knows).max().unwrap_or(kept);
         let lost = Event::JournalEndLost { kept, known, by: by.to_owned() };
-        let (mut journal, _) = Journal::open(layout, job, Durability::Full)?;
+        let (mut journal, _) = JournalWriter::open(layout, job, Durability::Full)?;
         journal.append(vec![lost], now)?;
         journal.durable()?;
         let aside = set_views_aside(layout, job, now)?;
-        trail(vec![record.with_outcome(AuditOutcome::Done)]).map_err(AmendError::Audit)?;
+        trail(vec![record.with_outcome(AuditOutcome::Done)]).map_err(EditorError::Audit)?;
         Ok(AcceptedLoss { kept, witnesses, aside })
     }
 }

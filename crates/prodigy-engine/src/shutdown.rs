@@ -12,7 +12,7 @@ use prodigy_core::event::PauseReason;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::process::{IgnoredSignals, Stop};
+use crate::process::{IgnoredSignals, StopToken};
 
 /// Makes a file that grows beyond `ulimit -f` an error of the write, as on a full disk.
 ///
@@ -27,13 +27,13 @@ pub fn survive_file_limit() -> io::Result<()> {
 /// The request to stop a run, and its reason.
 #[derive(Clone, Default)]
 pub struct Shutdown {
-    stop: Stop,
+    stop: StopToken,
     reason: Arc<AtomicU8>,
 }
 
 impl Shutdown {
     /// Returns what running processes listen to.
-    pub fn stop(&self) -> &Stop {
+    pub fn stop(&self) -> &StopToken {
         &self.stop
     }
 

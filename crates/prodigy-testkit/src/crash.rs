@@ -10,8 +10,8 @@ use std::{fs, path::Path, time::Duration};
 use serde_json::Value;
 
 use crate::{
-    World,
-    killing::{Broken, Survived, Trial, check_processes},
+    TestEnv,
+    killing::{CrashTrial, TrialFailure, TrialReport, check_processes},
 };
 
 /// The workflow that is cut off. Each step leaves a trace that shows how often it happened.
@@ -58,17 +58,17 @@ const TRACES: &[(&str, &str)] = &[
 ];
 
 /// Runs the workflow once without killing it, checks it, and returns how long it took.
-pub fn undisturbed(binary: &Path) -> Result<Duration, Box<Broken>> {
+pub fn undisturbed(binary: &Path) -> Result<Duration, Box<TrialFailure>> {
     trial(binary, 0, Duration::ZERO).map(|survived| survived.duration)
 }
 
 /// Runs the workflow, kills it at moments within `span` that `seed` decides, resumes it until it
 /// is done, and checks what is left. A `span` of zero kills nothing.
-pub fn trial(binary: &Path, seed: u64, span: Duration) -> Result<Survived, Box<Broken>> {
-    let world = World::with_repo(binary);
+pub fn trial(binary: &Path, seed: u64, span: Duration) -> Result<TrialReport, Box<TrialFailure>> {
+    let world = TestEnv::with_repo(binary);
     world.write("crash.yml", WORKFLOW);
     world.commit_all("workflow");
-    let mut trial = Trial::new(world, "crash.yml", seed);
+    let mut trial = CrashTrial::new(world, "crash.yml", seed);
     let result = trial.until_done(span, |_, _| Ok(())).and_then(|job| check(&trial, &job));
     match result {
         Ok(()) => Ok(trial.survived()),
@@ -77,7 +77,7 @@ pub fn trial(binary: &Path, seed: u64, span: Duration) -> Result<Survived, Box<B
 }
 
 /// Checks everything that must hold once the job is done.
-fn check(trial: &Trial, job: &str) -> Result<(), String> {
+fn check(trial: &CrashTrial, job: &str) -> Result<(), String> {
     for (file, expected) in TRACES {
         let shown = trial.world.command("git").args(["show", &format!("main:{file}")]).output();
         let text = String::from_utf8_lossy(&shown.unwrap().stdout).into_owned();
@@ -91,7 +91,7 @@ fn check(trial: &Trial, job: &str) -> Result<(), String> {
     check_processes(&trial.world)
 }
 
-fn check_git(world: &World) -> Result<(), String> {
+fn check_git(world: &TestEnv) -> Result<(), String> {
     let status = world.git(&["status", "--porcelain"]);
     if !status.is_empty() {
         return Err(format!("the user's checkout is not clean:\n{status}"));
@@ -104,7 +104,7 @@ fn check_git(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-fn check_worktrees(world: &World) -> Result<(), String> {
+fn check_worktrees(world: &TestEnv) -> Result<(), String> {
     let mut waiting = vec![world.home().join("worktrees")];
     while let Some(directory) = waiting.pop() {
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

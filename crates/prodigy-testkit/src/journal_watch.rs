@@ -17,13 +17,13 @@ pub(crate) struct JournalWatch {
     mark: String,
     nth: u32,
     seen: u32,
-    files: BTreeMap<PathBuf, Tail>,
+    files: BTreeMap<PathBuf, JournalTail>,
     jobs: usize,
 }
 
 /// The part of a journal that was read.
 #[derive(Default)]
-struct Tail {
+struct JournalTail {
     offset: u64,
     /// The end of what was read: a mark may begin in it.
     rest: Vec<u8>,
@@ -42,7 +42,7 @@ impl JournalWatch {
         };
         for path in watch.journals() {
             let offset = fs::metadata(&path).map_or(0, |found| found.len());
-            watch.files.insert(path, Tail { offset, ..Tail::default() });
+            watch.files.insert(path, JournalTail { offset, ..JournalTail::default() });
         }
         watch
     }
@@ -78,7 +78,7 @@ impl JournalWatch {
     }
 }
 
-impl Tail {
+impl JournalTail {
     /// Reads on and returns how many marks are new.
     fn count(&mut self, path: &Path, mark: &[u8]) -> u32 {
         let Ok(mut file) = File::open(path) else { return 0 };

@@ -24,9 +24,9 @@ const AT_FIRST: &[&str] = &[FIRST_WRITE, "job_started", "items_selected", "item_
 
 /// The kills right after records, by their kinds.
 #[derive(Clone, Debug, Default)]
-pub struct KillsByKind(BTreeMap<&'static str, u32>);
+pub struct KillCounts(BTreeMap<&'static str, u32>);
 
-impl KillsByKind {
+impl KillCounts {
     /// Adds the kills of another trial.
     pub fn add(&mut self, other: &Self) {
         for (kind, kills) in &other.0 {
@@ -35,14 +35,14 @@ impl KillsByKind {
     }
 
     /// Counts a kill, if it came right after a record.
-    pub(crate) fn count(&mut self, moment: Option<KillAt>) {
-        if let Some(kind) = moment.and_then(KillAt::kind) {
+    pub(crate) fn count(&mut self, moment: Option<KillPoint>) {
+        if let Some(kind) = moment.and_then(KillPoint::kind) {
             *self.0.entry(kind).or_default() += 1;
         }
     }
 }
 
-impl fmt::Display for KillsByKind {
+impl fmt::Display for KillCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kinds: Vec<_> = self.0.iter().map(|(kind, kills)| format!("{kind} {kills}")).collect();
         if kinds.is_empty() { f.write_str("no record") } else { f.write_str(&kinds.join(", ")) }
@@ -51,7 +51,7 @@ impl fmt::Display for KillsByKind {
 
 /// The moment at which a start of prodigy is killed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum KillAt {
+pub(crate) enum KillPoint {
     /// So long after the start.
     Elapsed(Duration),
     /// Right after it appended its `nth` record of a kind, from 1, to any journal, or so long
@@ -65,7 +65,7 @@ pub(crate) enum KillAt {
     Change { path: &'static str },
 }
 
-impl KillAt {
+impl KillPoint {
     /// Returns a moment right after a record of one of the kinds that a start can write;
     /// `pick` returns a number below the one it is given.
     pub(crate) fn after_record(
@@ -107,11 +107,11 @@ mod tests {
         let mut drawn = BTreeMap::new();
         for seed in 0..200 {
             let mut state = seed;
-            let moment = KillAt::after_record(&kinds, is_first, |bound| {
+            let moment = KillPoint::after_record(&kinds, is_first, |bound| {
                 state += 7;
                 state % bound
             });
-            let nth = if let KillAt::Record { nth, .. } = moment { nth } else { 1 };
+            let nth = if let KillPoint::Record { nth, .. } = moment { nth } else { 1 };
             let most = drawn.entry(moment.kind().unwrap().to_owned()).or_insert(nth);
             *most = nth.max(*most);
         }
@@ -120,10 +120,10 @@ mod tests {
 
     #[test]
     fn kills_are_counted_by_the_kind_of_record() {
-        let (mut one, mut all) = (KillsByKind::default(), KillsByKind::default());
+        let (mut one, mut all) = (KillCounts::default(), KillCounts::default());
         assert_eq!(all.to_string(), "no record");
-        one.count(Some(KillAt::FirstWrite));
-        one.count(Some(KillAt::Elapsed(Duration::ZERO)));
+        one.count(Some(KillPoint::FirstWrite));
+        one.count(Some(KillPoint::Elapsed(Duration::ZERO)));
         one.count(None);
         all.add(&one);
         all.add(&one);

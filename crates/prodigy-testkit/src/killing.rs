@@ -7,9 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use crate::kill_at::KillsByKind;
-pub(crate) use crate::kill_at::{FIRST_WRITE, KillAt};
-use crate::{World, journal_watch::JournalWatch};
+pub use crate::kill_at::KillCounts;
+pub(crate) use crate::kill_at::{FIRST_WRITE, KillPoint};
+use crate::{TestEnv, journal_watch::JournalWatch};
 
 /// The longest that one start of prodigy may take.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -31,42 +31,42 @@ const LOOK_EVERY: Duration = Duration::from_micros(100);
 
 /// A trial that went well.
 #[derive(Clone, Debug)]
-pub struct Survived {
+pub struct TrialReport {
     /// The number of starts of prodigy.
     pub starts: u32,
     /// The number of kills.
     pub kills: u32,
     /// The kills among these that came right after a record, by its kind.
-    pub by_kind: KillsByKind,
+    pub by_kind: KillCounts,
     /// The duration of the whole trial.
     pub duration: Duration,
 }
 
 /// A trial that did not.
 #[derive(Debug)]
-pub struct Broken {
+pub struct TrialFailure {
     /// The error.
     pub message: String,
     /// The log of the trial.
     pub transcript: String,
     /// The world in which it happened.
-    pub world: World,
+    pub world: TestEnv,
 }
 
-impl std::fmt::Display for Broken {
+impl std::fmt::Display for TrialFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}\n{}", self.message, self.transcript)
     }
 }
 
 /// A workflow that is started, killed and resumed in a world of its own.
-pub(crate) struct Trial {
-    pub(crate) world: World,
+pub(crate) struct CrashTrial {
+    pub(crate) world: TestEnv,
     /// The number of kills of prodigy.
     pub(crate) kills: u32,
-    by_kind: KillsByKind,
+    by_kind: KillCounts,
     file: String,
-    random: Random,
+    random: SeededRandom,
     transcript: Vec<String>,
     began: Instant,
     starts: u32,
@@ -77,14 +77,14 @@ pub(crate) struct Trial {
     kinds: &'static [&'static str],
 }
 
-impl Trial {
-    pub(crate) fn new(world: World, file: &str, seed: u64) -> Self {
+impl CrashTrial {
+    pub(crate) fn new(world: TestEnv, file: &str, seed: u64) -> Self {
         Self {
             world,
             kills: 0,
-            by_kind: KillsByKind::default(),
+            by_kind: KillCounts::default(),
             file: file.to_owned(),
-            random: Random(seed),
+            random: SeededRandom(seed),
             transcript: Vec::new(),
             began: Instant::now(),
             starts: 0,
@@ -122,15 +122,15 @@ impl Trial {
     }
 
     /// Returns what it took to get the job done.
-    pub(crate) fn survived(&self) -> Survived {
+    pub(crate) fn survived(&self) -> TrialReport {
         let (starts, kills, by_kind) = (self.starts, self.kills, self.by_kind.clone());
-        Survived { starts, kills, by_kind, duration: self.began.elapsed() }
+        TrialReport { starts, kills, by_kind, duration: self.began.elapsed() }
     }
 
     /// Returns everything that a person needs to find out what went wrong.
-    pub(crate) fn broken(self, message: String) -> Broken {
+    pub(crate) fn broken(self, message: String) -> TrialFailure {
         let transcript = self.transcript.join("\n");
-        Broken { message, transcript, world: self.world }
+        TrialFailure { message, transcript, world: self.world }
     }
 
     /// Starts, kills and resumes until the job is done, and returns the job.
@@ -188,22 +188,22 @@ impl Trial {
     }
 
     /// Returns when the next start is killed: within `span`, or right after a record.
-    pub(crate) fn moment(&mut self, span: Duration) -> KillAt {
+    pub(crate) fn moment(&mut self, span: Duration) -> KillPoint {
         if !self.kinds.is_empty() && self.random.below(2) == 0 {
             let (kinds, is_first) = (self.kinds, self.starts == 0);
-            return KillAt::after_record(kinds, is_first, |bound| self.random.below(bound));
+            return KillPoint::after_record(kinds, is_first, |bound| self.random.below(bound));
         }
         let is_burst = self.bursts && self.starts > 0 && self.random.below(3) == 0;
         let span = if is_burst { span.min(BURST) } else { span };
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
-        KillAt::Elapsed(Duration::from_micros(self.random.below(micros.max(1))))
+        KillPoint::Elapsed(Duration::from_micros(self.random.below(micros.max(1))))
     }
 
     /// Runs prodigy and returns how it ended, or `None` if it was killed on the way.
     pub(crate) fn start(
         &mut self,
         args: &[&str],
-        kill: Option<KillAt>,
+        kill: Option<KillPoint>,
     ) -> Result<Option<ExitStatus>, String> {
         self.starts += 1;
         let log = self.log(self.starts);
@@ -213,36 +213,37 @@ impl Trial {
         let began = Instant::now();
         let home = self.world.home();
         let mut watch = match kill {
-            Some(KillAt::Record { kind, nth, .. }) => {
+            Some(KillPoint::Record { kind, nth, .. }) => {
                 Some(JournalWatch::for_record(&home, kind, nth))
             }
-            Some(KillAt::FirstWrite) => Some(JournalWatch::for_first_write(&home)),
-            Some(KillAt::Elapsed(_) | KillAt::File { .. } | KillAt::Change { .. }) | None => None,
+            Some(KillPoint::FirstWrite) => Some(JournalWatch::for_first_write(&home)),
+            Some(KillPoint::Elapsed(_) | KillPoint::File { .. } | KillPoint::Change { .. })
+            | None => None,
         };
         let limit = match kill {
-            Some(KillAt::Elapsed(after)) => after,
+            Some(KillPoint::Elapsed(after)) => after,
             Some(
-                KillAt::Record { .. }
-                | KillAt::FirstWrite
-                | KillAt::File { .. }
-                | KillAt::Change { .. },
+                KillPoint::Record { .. }
+                | KillPoint::FirstWrite
+                | KillPoint::File { .. }
+                | KillPoint::Change { .. },
             )
             | None => self.limit,
         };
         let delay = match kill {
-            Some(KillAt::Record { delay, .. } | KillAt::File { delay, .. }) => delay,
-            Some(KillAt::Elapsed(_) | KillAt::FirstWrite | KillAt::Change { .. }) | None => {
-                Duration::ZERO
-            }
+            Some(KillPoint::Record { delay, .. } | KillPoint::File { delay, .. }) => delay,
+            Some(KillPoint::Elapsed(_) | KillPoint::FirstWrite | KillPoint::Change { .. })
+            | None => Duration::ZERO,
         };
         let file = match kill {
-            Some(KillAt::File { path, .. }) => Some((self.world.repo().join(path), None)),
-            Some(KillAt::Change { path }) => {
+            Some(KillPoint::File { path, .. }) => Some((self.world.repo().join(path), None)),
+            Some(KillPoint::Change { path }) => {
                 let path = self.world.repo().join(path);
                 let before = fs::read(&path).unwrap_or_default();
                 Some((path, Some(before)))
             }
-            Some(KillAt::Record { .. } | KillAt::FirstWrite | KillAt::Elapsed(_)) | None => None,
+            Some(KillPoint::Record { .. } | KillPoint::FirstWrite | KillPoint::Elapsed(_))
+            | None => None,
         };
         let mut child =
             self.world.prodigy_command(args).stdout(output).stderr(errors).spawn().unwrap();
@@ -252,20 +253,20 @@ impl Trial {
                 fs::read(path).is_ok_and(|now| before.as_ref() != Some(&now))
             }),
         };
-        let is_watching = !matches!(kill, Some(KillAt::Elapsed(_)) | None);
+        let is_watching = !matches!(kill, Some(KillPoint::Elapsed(_)) | None);
         let end = wait(&mut child, limit, is_watching.then_some((&mut is_due, delay)));
         let killed = end.is_none();
         let how = match (end, kill) {
             (Some(status), _) => status.to_string(),
-            (None, Some(KillAt::Record { kind, nth, delay })) => {
+            (None, Some(KillPoint::Record { kind, nth, delay })) => {
                 format!("killed {} µs after {kind} {nth}", delay.as_micros())
             }
-            (None, Some(KillAt::File { path, delay })) => {
+            (None, Some(KillPoint::File { path, delay })) => {
                 format!("killed {} µs after {path}", delay.as_micros())
             }
-            (None, Some(KillAt::Change { path })) => format!("killed at a change of {path}"),
-            (None, Some(KillAt::FirstWrite)) => "killed at its first write".to_owned(),
-            (None, Some(KillAt::Elapsed(_)) | None) => "killed".to_owned(),
+            (None, Some(KillPoint::Change { path })) => format!("killed at a change of {path}"),
+            (None, Some(KillPoint::FirstWrite)) => "killed at its first write".to_owned(),
+            (None, Some(KillPoint::Elapsed(_)) | None) => "killed".to_owned(),
         };
         self.transcript.push(format!(
             "$ prodigy {}   # {how} after {} ms\n{}",
@@ -299,7 +300,7 @@ impl Trial {
 /// Runs prodigy and kills it right after its `nth` record of a kind, from 1.
 ///
 /// Panics if it ends before that.
-pub fn kill_at_record(world: &World, args: &[&str], kind: &str, nth: u32) {
+pub fn kill_at_record(world: &TestEnv, args: &[&str], kind: &str, nth: u32) {
     let mut watch = JournalWatch::for_record(&world.home(), kind, nth);
     let log = world.root().join("killed.log");
     let output = File::create(&log).unwrap();
@@ -312,7 +313,7 @@ pub fn kill_at_record(world: &World, args: &[&str], kind: &str, nth: u32) {
 }
 
 /// Checks that no process of a world is left: each has the world's home in its environment.
-pub fn check_processes(world: &World) -> Result<(), String> {
+pub fn check_processes(world: &TestEnv) -> Result<(), String> {
     let until = Instant::now() + LINGER_LIMIT;
     loop {
         let left = processes_with(&world.home());
@@ -373,9 +374,9 @@ fn processes_with(path: &Path) -> Vec<String> {
 }
 
 /// A small generator of numbers, so that a seed always gives the same trial.
-struct Random(u64);
+struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     /// Returns a number below `bound`, which is not zero.
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -414,7 +415,7 @@ mod tests {
     #[test]
     fn a_seed_always_gives_the_same_numbers() {
         let numbers = |seed| {
-            let mut random = Random(seed);
+            let mut random = SeededRandom(seed);
             (0..4).map(|_| random.below(1000)).collect::<Vec<_>>()
         };
         assert_eq!(numbers(1), numbers(1));

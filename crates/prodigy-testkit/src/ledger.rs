@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// The ledger entries of the attempts at one item.
 #[derive(Debug, Default)]
-pub(crate) struct Traces {
+pub(crate) struct AttemptLog {
     /// The numbers of the attempts that began, in order; one that was cut off may be there again.
     pub(crate) starts: Vec<u32>,
     /// The number of attempts that finished their work.
@@ -16,8 +16,8 @@ pub(crate) struct Traces {
 }
 
 /// Reads a ledger, item by item, and checks that no two attempts at an item were at work at once.
-pub(crate) fn read(text: &str) -> Result<BTreeMap<String, Traces>, String> {
-    let mut items: BTreeMap<String, Traces> = BTreeMap::new();
+pub(crate) fn read(text: &str) -> Result<BTreeMap<String, AttemptLog>, String> {
+    let mut items: BTreeMap<String, AttemptLog> = BTreeMap::new();
     for line in text.lines() {
         let strange = || format!("the ledger has the line {line:?}");
         let words: Vec<_> = line.split(' ').collect();
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn said(lines: &[&str]) -> String {
-        let show = |(item, traces): (&String, &Traces)| {
+        let show = |(item, traces): (&String, &AttemptLog)| {
             format!("{item} started {:?} and ended {} times", traces.starts, traces.ends)
         };
         match read(&lines.join("\n")) {

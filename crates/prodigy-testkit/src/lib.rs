@@ -34,13 +34,13 @@ use tempfile::TempDir;
 
 /// One test's world: its own home, its own repository, its own environment.
 #[derive(Debug)]
-pub struct World {
+pub struct TestEnv {
     directory: TempDir,
     binary: PathBuf,
     env: Vec<(String, String)>,
 }
 
-impl World {
+impl TestEnv {
     /// Makes a world around a `prodigy` binary, with an empty home and no repository.
     ///
     /// Integration tests pass `env!("CARGO_BIN_EXE_prodigy")`.
@@ -149,7 +149,7 @@ impl World {
 
     /// Runs `prodigy` with arguments and returns everything a person would see.
     #[must_use = "snapshot the output"]
-    pub fn prodigy(&self, args: &[&str]) -> Seen {
+    pub fn prodigy(&self, args: &[&str]) -> CommandOutput {
         self.seen(&bounded::output(&mut self.prodigy_command(args)))
     }
 
@@ -160,14 +160,14 @@ impl World {
     }
 
     /// Returns an output as a person would see it, with the world's paths replaced.
-    pub fn seen(&self, output: &Output) -> Seen {
+    pub fn seen(&self, output: &Output) -> CommandOutput {
         let root = self.root().canonicalize().unwrap();
         let text = |bytes: &[u8]| {
             String::from_utf8_lossy(bytes)
                 .replace(&*root.to_string_lossy(), "$ROOT")
                 .replace(&*self.root().to_string_lossy(), "$ROOT")
         };
-        Seen {
+        CommandOutput {
             code: output.status.code(),
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
@@ -177,7 +177,7 @@ impl World {
 
 /// The exit code and the output of a run of `prodigy`.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct CommandOutput {
     /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// Standard output.
@@ -186,7 +186,7 @@ pub struct Seen {
     pub stderr: String,
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for CommandOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.stdout)?;
         if !self.stderr.is_empty() {

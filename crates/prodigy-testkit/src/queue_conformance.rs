@@ -11,11 +11,13 @@ use std::{
 };
 
 use prodigy_core::{
-    effect::Ledger,
-    failure::{Failure, FailureKind},
+    effect::EffectLedger,
+    failure::{Failure, ReasonCode},
     ids::AgentId,
 };
-use prodigy_engine::queue::{Assignment, Claim, FinishedAttempt, Outcome, Settled, WorkQueue};
+use prodigy_engine::queue::{
+    Assignment, AttemptOutcome, Claim, FinishResponse, FinishedAttempt, WorkQueue,
+};
 
 /// The time by which an expected event has happened, even on a busy machine.
 const LONG: Duration = Duration::from_secs(30);
@@ -53,7 +55,7 @@ fn attempt(of: u32, item: u32) -> Assignment {
         agent: agent(of),
         item,
         attempt: 1,
-        ledger: Ledger::default(),
+        ledger: EffectLedger::default(),
         may_repeat: false,
         allowance: None,
         setbacks: Vec::new(),
@@ -64,11 +66,11 @@ fn attempt(of: u32, item: u32) -> Assignment {
 }
 
 fn failure() -> Failure {
-    Failure::new(FailureKind::CommandFailed, "exit code 1")
+    Failure::new(ReasonCode::CommandFailed, "exit code 1")
 }
 
-fn failed() -> Outcome {
-    Outcome::Failed {
+fn failed() -> AttemptOutcome {
+    AttemptOutcome::Failed {
         step: None,
         failure: failure(),
         duration_ms: 1,
@@ -139,7 +141,11 @@ async fn a_finish_waits_until_it_is_settled<Q: WorkQueue>(queue: Q) {
     tokio::time::sleep(SHORT).await;
     assert!(!finishing.is_finished(), "{rule}");
     queue.settle(agent(1), true);
-    assert_eq!(soon(rule, finishing).await.unwrap(), Settled::Released { failed: true }, "{rule}");
+    assert_eq!(
+        soon(rule, finishing).await.unwrap(),
+        FinishResponse::Released { failed: true },
+        "{rule}"
+    );
     // The agent is free for the next one.
     queue.submit(attempt(1, 2));
     assert_eq!(claimed(&queue, rule, 1).await.assignment, attempt(1, 2), "{rule}");
@@ -154,7 +160,7 @@ async fn an_old_claim_counts_for_nothing<Q: WorkQueue>(queue: Q) {
     queue.submit(attempt(1, 1));
     let new = claimed(&queue, rule, 1).await;
     assert!(!queue.extend(&old) && queue.extend(&new), "{rule}");
-    assert_eq!(soon(rule, queue.finish(old, failed())).await, Settled::Fenced, "{rule}");
+    assert_eq!(soon(rule, queue.finish(old, failed())).await, FinishResponse::Fenced, "{rule}");
     assert!(queue.try_finished().is_none(), "{rule}: the loop does not hear of it");
     assert!(queue.extend(&new), "{rule}: the current one is not touched");
 }
@@ -170,20 +176,24 @@ async fn a_handler_has_a_claim_of_its_own<Q: WorkQueue>(queue: Q) {
     soon(rule, queue.finished()).await;
     queue.handle(agent(1), "rescue".to_owned(), failure());
     let settled = soon(rule, finishing).await.unwrap();
-    let Settled::Handle { claim, name, failure: why } = settled else {
+    let FinishResponse::Handle { claim, name, failure: why } = settled else {
         panic!("{rule}: {settled:?}");
     };
     assert_eq!((name.as_str(), why), ("rescue", failure()), "{rule}");
     assert_eq!(claim.assignment, attempt(1, 1), "{rule}");
     assert!(queue.extend(&claim), "{rule}");
-    let handled = Outcome::Handled { failure: failure(), handler: None };
+    let handled = AttemptOutcome::Handled { failure: failure(), handler: None };
     let finishing = {
         let (queue, handled) = (queue.clone(), handled.clone());
         tokio::spawn(async move { queue.finish(claim, handled).await })
     };
     assert_eq!(soon(rule, queue.finished()).await.outcome, handled, "{rule}");
     queue.settle(agent(1), true);
-    assert_eq!(soon(rule, finishing).await.unwrap(), Settled::Released { failed: true }, "{rule}");
+    assert_eq!(
+        soon(rule, finishing).await.unwrap(),
+        FinishResponse::Released { failed: true },
+        "{rule}"
+    );
 }
 
 async fn what_is_finished_comes_in_order<Q: WorkQueue>(queue: Q) {
@@ -225,7 +235,7 @@ async fn the_snapshot_shows_what_is_held<Q: WorkQueue>(queue: Q) {
     assert_eq!(held(&queue), BTreeMap::from([(1, false), (2, true)]), "{rule}");
     let finishing = {
         let queue = queue.clone();
-        tokio::spawn(async move { queue.finish(claim, Outcome::Released).await })
+        tokio::spawn(async move { queue.finish(claim, AttemptOutcome::Released).await })
     };
     soon(rule, queue.finished()).await;
     assert_eq!(held(&queue), BTreeMap::from([(1, false), (2, true)]), "{rule}: not settled yet");
@@ -256,8 +266,8 @@ async fn closing_lets_everybody_go<Q: WorkQueue>(queue: Q) {
         assert_eq!(soon(rule, waiting).await.unwrap(), None, "{rule}");
     }
     assert!(!queue.extend(&current), "{rule}");
-    assert_eq!(soon(rule, queue.finish(current, failed())).await, Settled::Fenced, "{rule}");
-    assert_eq!(soon(rule, finishing).await.unwrap(), Settled::Fenced, "{rule}");
+    assert_eq!(soon(rule, queue.finish(current, failed())).await, FinishResponse::Fenced, "{rule}");
+    assert_eq!(soon(rule, finishing).await.unwrap(), FinishResponse::Fenced, "{rule}");
     assert!(queue.snapshot().is_empty(), "{rule}");
     queue.submit(attempt(6, 6));
     assert_eq!(soon(rule, queue.claim(agent(6))).await, None, "{rule}: nothing is handed out");
@@ -296,13 +306,13 @@ async fn work<Q: WorkQueue>(queue: Q, number: u32) -> Vec<u32> {
             tokio::task::yield_now().await;
         }
         let mut settled = queue.finish(claim, failed()).await;
-        if let Settled::Secure { claim, .. } = settled {
+        if let FinishResponse::Secure { claim, .. } = settled {
             settled = queue.finish(claim, failed().secured()).await;
         }
-        if let Settled::Handle { claim, failure, .. } = settled {
-            settled = queue.finish(claim, Outcome::Handled { failure, handler: None }).await;
+        if let FinishResponse::Handle { claim, failure, .. } = settled {
+            settled = queue.finish(claim, AttemptOutcome::Handled { failure, handler: None }).await;
         }
-        assert_eq!(settled, Settled::Released { failed: true });
+        assert_eq!(settled, FinishResponse::Released { failed: true });
     }
     made
 }
@@ -321,7 +331,7 @@ async fn distribute<Q: WorkQueue>(queue: &Q) -> BTreeSet<u32> {
             queue.secure(assignment.agent, assignment.item.is_multiple_of(10));
             continue;
         }
-        if matches!(outcome, Outcome::Failed { .. }) && assignment.item.is_multiple_of(10) {
+        if matches!(outcome, AttemptOutcome::Failed { .. }) && assignment.item.is_multiple_of(10) {
             queue.handle(assignment.agent, "rescue".to_owned(), failure());
             continue;
         }

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{World, killing::Broken};
+use crate::{TestEnv, killing::TrialFailure};
 
 const JOB: &str = "races";
 
@@ -43,7 +43,7 @@ map:
 
 /// Races that went well.
 #[derive(Clone, Copy, Debug)]
-pub struct Raced {
+pub struct RaceReport {
     /// The number of races.
     pub races: u32,
     /// The number of races in which one replay reported that it waited for the other.
@@ -54,18 +54,18 @@ pub struct Raced {
 
 /// Lets two replayers race for each of many dead letters, one after the other, and checks that
 /// each was claimed once, that its effect was made once, and that the audit trail says so.
-pub fn races(binary: &Path, races: u32) -> Result<Raced, Box<Broken>> {
-    let world = World::with_repo(binary);
+pub fn races(binary: &Path, races: u32) -> Result<RaceReport, Box<TrialFailure>> {
+    let world = TestEnv::with_repo(binary);
     let outside = world.root().join("outside");
     fs::create_dir(&outside).unwrap();
     let world = world.env("OUTSIDE", &outside.to_string_lossy());
     run(&world, &outside, races).map_err(|message| {
         let transcript = world.prodigy(&["events", JOB]).to_string();
-        Box::new(Broken { message, transcript, world })
+        Box::new(TrialFailure { message, transcript, world })
     })
 }
 
-fn run(world: &World, outside: &Path, races: u32) -> Result<Raced, String> {
+fn run(world: &TestEnv, outside: &Path, races: u32) -> Result<RaceReport, String> {
     let names: Vec<String> = (1..=races).map(|number| format!("n{number}")).collect();
     let items: Vec<Value> = names.iter().map(|name| serde_json::json!({ "id": name })).collect();
     world.write("items.json", Value::from(items).to_string());
@@ -86,11 +86,11 @@ fn run(world: &World, outside: &Path, races: u32) -> Result<Raced, String> {
     check_claims(world, &names)?;
     check_effects(outside, &names)?;
     check_trail(world, &names)?;
-    Ok(Raced { races, met, duration })
+    Ok(RaceReport { races, met, duration })
 }
 
 /// Starts two replays of one entry; returns 1 if one of them had to wait for the other.
-fn race(world: &World, item: &str) -> Result<u32, String> {
+fn race(world: &TestEnv, item: &str) -> Result<u32, String> {
     let start = |number: u32| -> Child {
         let log = fs::File::create(world.root().join(format!("racer-{number}"))).unwrap();
         let mut command = world.prodigy_command(&["dlq", "retry", JOB, item, "-y"]);
@@ -116,7 +116,7 @@ fn race(world: &World, item: &str) -> Result<u32, String> {
 }
 
 /// Checks that the journal holds one claim of each entry.
-fn check_claims(world: &World, names: &[String]) -> Result<(), String> {
+fn check_claims(world: &TestEnv, names: &[String]) -> Result<(), String> {
     let events = world.prodigy(&["events", JOB, "--json", "--type", "replay_started"]).stdout;
     let mut claims: BTreeMap<String, u32> = BTreeMap::new();
     for line in events.lines() {
@@ -138,7 +138,7 @@ fn check_effects(outside: &Path, names: &[String]) -> Result<(), String> {
 }
 
 /// Checks that the audit trail holds one intent for each entry, and is whole.
-fn check_trail(world: &World, names: &[String]) -> Result<(), String> {
+fn check_trail(world: &TestEnv, names: &[String]) -> Result<(), String> {
     let verified = world.prodigy(&["audit", "verify"]);
     if verified.code != Some(0) {
         return Err(format!("the audit trail is not whole: {verified}"));

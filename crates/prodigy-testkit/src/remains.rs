@@ -8,11 +8,11 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{World, crash::parsed};
+use crate::{TestEnv, crash::parsed};
 
 /// The work of an item that failed for good.
 #[derive(Clone, Debug)]
-pub(crate) struct LostWork {
+pub(crate) struct FailedItemWork {
     /// The file that it changed and did not commit, and what it has.
     pub(crate) uncommitted: (String, String),
     /// The file that it committed, and what it has.
@@ -24,9 +24,9 @@ pub(crate) struct LostWork {
 /// `expected` returns what an item must have left; `None` if that is not known, as of one that
 /// was under way at too many crashes.
 pub(crate) fn check_remains(
-    world: &World,
+    world: &TestEnv,
     journal: &str,
-    expected: impl Fn(&str) -> Option<LostWork>,
+    expected: impl Fn(&str) -> Option<FailedItemWork>,
 ) -> Result<(), String> {
     for (item, record) in dead_items(journal)? {
         let Some(work) = expected(&item) else { continue };
@@ -43,7 +43,7 @@ pub(crate) fn check_remains(
 ///
 /// `expected` returns the file that an item leaves, and its text.
 pub(crate) fn check_kept(
-    world: &World,
+    world: &TestEnv,
     journal: &str,
     expected: impl Fn(&str) -> Option<(String, String)>,
 ) -> Result<(), String> {
@@ -101,7 +101,7 @@ fn dead_items(journal: &str) -> Result<BTreeMap<String, Option<Value>>, String> 
 }
 
 /// Checks that the work of an item is where a record says.
-fn check_work(world: &World, work: &LostWork, record: &Value) -> Result<(), String> {
+fn check_work(world: &TestEnv, work: &FailedItemWork, record: &Value) -> Result<(), String> {
     // Paths are shown as they are for people.
     let root = world.root().canonicalize().unwrap().to_string_lossy().into_owned();
     let text = |pointer| {
@@ -138,7 +138,7 @@ fn patched(patch: &str, file: &str) -> Option<String> {
     Some(added.flat_map(|line| [line, "\n"]).collect())
 }
 
-fn object(world: &World, name: &str) -> Option<String> {
+fn object(world: &TestEnv, name: &str) -> Option<String> {
     let output = world.command("git").args(["cat-file", "-p", name]).output().unwrap();
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     /// Returns what is said about a dead item `a` whose journal ends with a record.
-    fn said(world: &World, record: Option<&Value>) -> String {
+    fn said(world: &TestEnv, record: Option<&Value>) -> String {
         let mut records = vec![json!({"event_type": "agent_started", "item_id": "a"})];
         records.extend(record.cloned());
         records.push(json!({"event_type": "item_dead_lettered", "item_id": "a"}));
@@ -158,7 +158,7 @@ mod tests {
             record["seq"] = seq.into();
             format!("{record}\n")
         });
-        let work = LostWork {
+        let work = FailedItemWork {
             uncommitted: ("draft".to_owned(), "draft\n".to_owned()),
             committed: Some(("README.md".to_owned(), "# fixture\n".to_owned())),
         };
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn work_that_is_not_where_the_journal_says_is_noticed() {
-        let world = World::with_repo("prodigy");
+        let world = TestEnv::with_repo("prodigy");
         let kept = world.root().join("kept");
         let record = json!({
             "event_type": "worktree_preserved",

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use crate::World;
+use crate::TestEnv;
 
 /// The work of one item: a commit that changes a file of its own.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct ItemCommit {
     /// The item.
     pub(crate) id: String,
     /// Its file.
@@ -26,10 +26,10 @@ pub(crate) fn item_id(number: u32, items: u32) -> String {
 }
 
 /// Checks that the work of every item that is done is in `main` exactly once, and no other.
-pub(crate) fn check_branch(world: &World, pieces: &[Piece]) -> Result<(), String> {
+pub(crate) fn check_branch(world: &TestEnv, pieces: &[ItemCommit]) -> Result<(), String> {
     let counts = subjects(world);
     for piece in pieces {
-        let Piece { id, file, subject, .. } = piece;
+        let ItemCommit { id, file, subject, .. } = piece;
         let expected = piece.is_done.then(|| piece.content.clone());
         let found = shown(world, file);
         if found != expected {
@@ -45,7 +45,7 @@ pub(crate) fn check_branch(world: &World, pieces: &[Piece]) -> Result<(), String
 }
 
 /// Checks that the commit of each item changes the item's own file and nothing else.
-fn check_commits(world: &World, pieces: &[Piece]) -> Result<(), String> {
+fn check_commits(world: &TestEnv, pieces: &[ItemCommit]) -> Result<(), String> {
     let log = world.git(&["log", "--no-merges", "--format=%x00%s", "--name-only", "main"]);
     let files: BTreeMap<&str, &str> =
         pieces.iter().map(|piece| (piece.subject.as_str(), piece.file.as_str())).collect();
@@ -59,7 +59,7 @@ fn check_commits(world: &World, pieces: &[Piece]) -> Result<(), String> {
 }
 
 /// Returns the subjects of the commits in `main`, and how often each is there.
-pub(crate) fn subjects(world: &World) -> BTreeMap<String, u32> {
+pub(crate) fn subjects(world: &TestEnv) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for subject in world.git(&["log", "--format=%s", "main"]).lines() {
         *counts.entry(subject.to_owned()).or_default() += 1;
@@ -68,13 +68,13 @@ pub(crate) fn subjects(world: &World) -> BTreeMap<String, u32> {
 }
 
 /// Returns a file of `main`, if there is one.
-pub(crate) fn shown(world: &World, file: &str) -> Option<String> {
+pub(crate) fn shown(world: &TestEnv, file: &str) -> Option<String> {
     let output = world.command("git").args(["show", &format!("main:{file}")]).output().unwrap();
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Checks that nothing but so many final merges ever moved the user's branch.
-pub(crate) fn check_checkout(world: &World, base: &str, merges: usize) -> Result<(), String> {
+pub(crate) fn check_checkout(world: &TestEnv, base: &str, merges: usize) -> Result<(), String> {
     let status = world.git(&["status", "--porcelain"]);
     if !status.is_empty() {
         return Err(format!("the user's checkout is not clean:\n{status}"));
@@ -88,7 +88,7 @@ pub(crate) fn check_checkout(world: &World, base: &str, merges: usize) -> Result
 }
 
 /// Checks that only allowed branches of prodigy are left; they are named as `JOB/ITEM`.
-pub(crate) fn check_refs(world: &World, is_allowed: impl Fn(&str) -> bool) -> Result<(), String> {
+pub(crate) fn check_refs(world: &TestEnv, is_allowed: impl Fn(&str) -> bool) -> Result<(), String> {
     let root = "refs/heads/prodigy/";
     let branches = world.git(&["for-each-ref", "--format=%(refname)", root]);
     let is_left = |branch: &&str| !branch.strip_prefix(root).is_some_and(&is_allowed);
@@ -98,7 +98,7 @@ pub(crate) fn check_refs(world: &World, is_allowed: impl Fn(&str) -> bool) -> Re
 
 /// Checks that only allowed worktrees are left, and that git knows each of them.
 pub(crate) fn check_worktrees(
-    world: &World,
+    world: &TestEnv,
     is_allowed: impl Fn(&str) -> bool,
 ) -> Result<(), String> {
     let list = world.git(&["worktree", "list", "--porcelain"]);
@@ -126,7 +126,7 @@ pub(crate) fn check_worktrees(
 }
 
 /// Checks that a command of prodigy finds nothing wrong.
-pub(crate) fn check_agrees(world: &World, args: &[&str]) -> Result<(), String> {
+pub(crate) fn check_agrees(world: &TestEnv, args: &[&str]) -> Result<(), String> {
     let seen = world.prodigy(args);
     if seen.code == Some(0) {
         return Ok(());

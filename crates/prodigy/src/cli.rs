@@ -7,7 +7,7 @@ use crate::commands;
 /// Run workflows of AI coding agents unattended, and lose nothing
 #[derive(clap::Parser, Debug)]
 #[command(version, arg_required_else_help = true, propagate_version = true)]
-pub(crate) struct Args {
+pub(crate) struct Cli {
     /// Where prodigy keeps its state [default: ~/.prodigy]
     #[arg(long, global = true, value_name = "DIR", env = "PRODIGY_HOME", hide_env_values = true)]
     pub(crate) home: Option<PathBuf>,

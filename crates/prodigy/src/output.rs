@@ -9,7 +9,7 @@ use std::{
 use crate::{error::CliError, exit::Exit};
 
 /// The two streams of a command.
-pub(crate) struct Output {
+pub(crate) struct Console {
     stdout: Box<dyn Write>,
     stderr: Box<dyn Write>,
     color: bool,
@@ -42,7 +42,7 @@ impl Style {
     }
 }
 
-impl Output {
+impl Console {
     /// Writes to the process's own streams.
     pub(crate) fn stdio() -> Self {
         Self {
@@ -56,7 +56,8 @@ impl Output {
 
     /// Writes one line of data. A reader that went away (`| head`) ends the program quietly.
     pub(crate) fn line(&mut self, line: impl fmt::Display) -> Result<(), CliError> {
-        writeln!(self.stdout, "{}", Clean(&line.to_string())).map_err(|error| stdout_error(&error))
+        writeln!(self.stdout, "{}", EscapedText(&line.to_string()))
+            .map_err(|error| stdout_error(&error))
     }
 
     /// Writes one line of data, with colour where that is wanted.
@@ -64,7 +65,7 @@ impl Output {
         if !self.data_color || style == Style::Plain {
             return self.line(line);
         }
-        let (code, line) = (style.code(), Clean(line));
+        let (code, line) = (style.code(), EscapedText(line));
         writeln!(self.stdout, "{code}{line}\x1b[0m").map_err(|error| stdout_error(&error))
     }
 
@@ -80,7 +81,7 @@ impl Output {
         }
         // A carriage return would overwrite what stands before it.
         let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n");
-        write!(self.stdout, "{}", Clean(&text)).map_err(|error| stdout_error(&error))
+        write!(self.stdout, "{}", EscapedText(&text)).map_err(|error| stdout_error(&error))
     }
 
     /// Makes sure that everything written so far is out.
@@ -91,7 +92,7 @@ impl Output {
     /// Writes a note for the person at the terminal.
     pub(crate) fn note(&mut self, note: impl fmt::Display) {
         // A terminal that went away must not stop the work.
-        writeln!(self.stderr, "{}", Clean(&note.to_string())).ok();
+        writeln!(self.stderr, "{}", EscapedText(&note.to_string())).ok();
     }
 
     /// Writes a note that is already laid out, maybe with colour.
@@ -126,14 +127,14 @@ impl Output {
             return Exit::Success;
         }
         let (bold, plain) = if self.color { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-        writeln!(self.stderr, "{bold}error:{plain} {}", Clean(&error.to_string())).ok();
+        writeln!(self.stderr, "{bold}error:{plain} {}", EscapedText(&error.to_string())).ok();
         let mut cause = error.source();
         while let Some(error) = cause {
-            writeln!(self.stderr, "  caused by: {}", Clean(&error.to_string())).ok();
+            writeln!(self.stderr, "  caused by: {}", EscapedText(&error.to_string())).ok();
             cause = error.source();
         }
         if let Some(hint) = error.hint() {
-            writeln!(self.stderr, "\nhint: {}", Clean(hint)).ok();
+            writeln!(self.stderr, "\nhint: {}", EscapedText(hint)).ok();
         }
         error.exit()
     }
@@ -161,7 +162,7 @@ fn stdout_error(error: &io::Error) -> CliError {
 
 /// Returns text without the control characters that could steer a terminal.
 pub(crate) fn plain_text(text: &str) -> String {
-    Clean(text).to_string()
+    EscapedText(text).to_string()
 }
 
 /// Returns text on one line, so that it cannot pretend to be a line of ours.
@@ -170,9 +171,9 @@ pub(crate) fn one_line(text: &str) -> String {
 }
 
 /// Text without the control characters that could steer a terminal.
-struct Clean<'a>(&'a str);
+struct EscapedText<'a>(&'a str);
 
-impl fmt::Display for Clean<'_> {
+impl fmt::Display for EscapedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for c in self.0.chars() {
             match c {
@@ -192,9 +193,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Screen(Rc<RefCell<Vec<u8>>>);
+    struct ScreenBuffer(Rc<RefCell<Vec<u8>>>);
 
-    impl Write for Screen {
+    impl Write for ScreenBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.borrow_mut().write(bytes)
         }
@@ -205,10 +206,10 @@ mod tests {
     }
 
     fn printed(terminal: bool, bytes: &[u8]) -> Vec<u8> {
-        let screen = Screen::default();
+        let screen = ScreenBuffer::default();
         let stdout = Box::new(screen.clone());
         let stderr = Box::new(io::sink());
-        let mut out = Output { stdout, stderr, color: false, data_color: false, terminal };
+        let mut out = Console { stdout, stderr, color: false, data_color: false, terminal };
         out.printed(bytes).unwrap();
         screen.0.take()
     }

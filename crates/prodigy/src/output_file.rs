@@ -68,11 +68,11 @@ pub(crate) fn check(path: &Path) -> Result<(), CliError> {
 }
 
 fn check_target(path: &Path) -> io::Result<()> {
-    match Target::find(path)? {
-        Target::InPlace { path, .. } | Target::Shared { path } => {
+    match OutputTarget::find(path)? {
+        OutputTarget::InPlace { path, .. } | OutputTarget::Shared { path } => {
             Ok(access(&path, Access::WRITE_OK)?)
         }
-        Target::Regular { path, existing } => {
+        OutputTarget::Regular { path, existing } => {
             if existing.is_some() {
                 // A file that can be written but not replaced is written in place.
                 return Ok(access(&path, Access::WRITE_OK)?);
@@ -88,15 +88,17 @@ pub(crate) fn write<E: From<OutputFileError>>(
     fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
 ) -> Result<(), E> {
     let failed = |source| OutputFileError::new(path, source);
-    let target = Target::find(path).map_err(failed)?;
+    let target = OutputTarget::find(path).map_err(failed)?;
     let draft = match &target {
-        Target::Regular { path, existing } => match beside(path) {
-            Ok(draft) => Draft::Beside(draft),
-            Err(_) if existing.is_some() => Draft::Elsewhere(tempfile::tempfile().map_err(failed)?),
+        OutputTarget::Regular { path, existing } => match beside(path) {
+            Ok(draft) => OutputDraft::Beside(draft),
+            Err(_) if existing.is_some() => {
+                OutputDraft::Elsewhere(tempfile::tempfile().map_err(failed)?)
+            }
             Err(error) => return Err(failed(error).into()),
         },
-        Target::InPlace { .. } | Target::Shared { .. } => {
-            Draft::Elsewhere(tempfile::tempfile().map_err(failed)?)
+        OutputTarget::InPlace { .. } | OutputTarget::Shared { .. } => {
+            OutputDraft::Elsewhere(tempfile::tempfile().map_err(failed)?)
         }
     };
     let mut out = BufWriter::new(draft.file().map_err(failed)?);
@@ -107,7 +109,7 @@ pub(crate) fn write<E: From<OutputFileError>>(
 }
 
 /// The place that a name leads to.
-enum Target {
+enum OutputTarget {
     /// A regular file, or one that is not there yet.
     Regular { path: PathBuf, existing: Option<Metadata> },
     /// A FIFO or a device.
@@ -116,7 +118,7 @@ enum Target {
     Shared { path: PathBuf },
 }
 
-impl Target {
+impl OutputTarget {
     /// Follows links to what is there, or to where it would be made.
     fn find(named: &Path) -> io::Result<Self> {
         let mut path = named.to_owned();
@@ -213,12 +215,12 @@ fn directory_of(path: &Path) -> &Path {
 }
 
 /// Something written that is not at its place yet.
-enum Draft {
+enum OutputDraft {
     Beside(NamedTempFile),
     Elsewhere(File),
 }
 
-impl Draft {
+impl OutputDraft {
     /// Returns the file to write to.
     fn file(&self) -> io::Result<File> {
         match self {
@@ -228,18 +230,18 @@ impl Draft {
     }
 
     /// Brings it to its place.
-    fn publish(self, target: &Target) -> io::Result<()> {
+    fn publish(self, target: &OutputTarget) -> io::Result<()> {
         let draft = match (self, target) {
-            (Self::Beside(draft), Target::Regular { path, existing: None }) => {
+            (Self::Beside(draft), OutputTarget::Regular { path, existing: None }) => {
                 return draft.persist(path).map(drop).map_err(|failed| failed.error);
             }
-            (Self::Beside(draft), Target::Regular { path, existing: Some(metadata) }) => {
+            (Self::Beside(draft), OutputTarget::Regular { path, existing: Some(metadata) }) => {
                 match replace(draft, path, metadata) {
                     None => return Ok(()),
                     Some(draft) => draft.into_file(),
                 }
             }
-            (Self::Beside(draft), Target::InPlace { .. } | Target::Shared { .. }) => {
+            (Self::Beside(draft), OutputTarget::InPlace { .. } | OutputTarget::Shared { .. }) => {
                 draft.into_file()
             }
             (Self::Elsewhere(draft), _) => draft,
@@ -266,7 +268,7 @@ fn resemble(file: &File, metadata: &Metadata) -> io::Result<()> {
 }
 
 /// Copies a draft to where it is written in place.
-fn copy(mut draft: File, target: &Target) -> io::Result<()> {
+fn copy(mut draft: File, target: &OutputTarget) -> io::Result<()> {
     let mut file = target.open()?;
     draft.rewind()?;
     io::copy(&mut draft, &mut file)?;

@@ -9,7 +9,7 @@ use prodigy_core::{
     diagnostic::{Diagnostic, Sources},
     event::OwnerRule,
     ids::hex,
-    replay::{LoadedPolicy, Policy},
+    replay::{LoadedPolicy, ReplayPolicy},
     workflow::Rejected,
 };
 use prodigy_engine::governance::{self, CommittedPolicy, OTHER_ENDING, PolicyError, PolicySource};
@@ -21,7 +21,7 @@ use crate::{
     error::{CliError, explained},
     exit::Exit,
     input,
-    output::Output,
+    output::Console,
     report::diagnostics,
 };
 
@@ -36,11 +36,11 @@ const HINT: &str = "`prodigy policy lint` lists what is wrong; until that is men
 ///
 /// A file that is there and cannot be used is an error, whatever is wrong with it: a mistake must
 /// not allow what the rest of the file forbids.
-pub(crate) fn load(repo_root: &Path, out: &mut Output) -> Result<Policy, CliError> {
+pub(crate) fn load(repo_root: &Path, out: &mut Console) -> Result<ReplayPolicy, CliError> {
     let path = repo_root.join(FILE);
     refuse_other_ending(repo_root)?;
     if !is_there(&path) {
-        return Ok(Policy::builtin().clone());
+        return Ok(ReplayPolicy::builtin().clone());
     }
     let policy = parse(FILE, &own_text(&path, FILE)?, out)?;
     Ok(policy.with_signers(|signers| sha256(&repo_root.join(signers))))
@@ -49,7 +49,7 @@ pub(crate) fn load(repo_root: &Path, out: &mut Output) -> Result<Policy, CliErro
 /// Reads the policy of a branch; what is wrong with it is shown before the error is returned.
 pub(crate) fn committed(
     source: &PolicySource,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<CommittedPolicy, CliError> {
     let committed = source.read().map_err(|error| policy_error(error, out))?;
     show(&committed.sources, &committed.warnings, out);
@@ -60,7 +60,7 @@ pub(crate) fn committed(
 }
 
 /// Turns the reason why no policy can decide into an error for people.
-pub(crate) fn policy_error(error: PolicyError, out: &mut Output) -> CliError {
+pub(crate) fn policy_error(error: PolicyError, out: &mut Console) -> CliError {
     let hint = error.hint();
     let shown = match error {
         PolicyError::Rejected(rejected) => refused(FILE, &rejected, out),
@@ -99,12 +99,12 @@ fn sha256(path: &Path) -> Option<String> {
 
 /// Returns the name of a repository's policy and the rules that name owners, for what does not
 /// decide by it; nothing if it has none.
-pub(crate) fn named(repo_root: &Path, out: &mut Output) -> (String, Vec<OwnerRule>) {
+pub(crate) fn named(repo_root: &Path, out: &mut Console) -> (String, Vec<OwnerRule>) {
     let path = repo_root.join(FILE);
     if !is_there(&path) {
         return (String::new(), Vec::new());
     }
-    let policy = own_text(&path, FILE).map(|text| Policy::read(FILE, &text));
+    let policy = own_text(&path, FILE).map(|text| ReplayPolicy::read(FILE, &text));
     if let Ok(Ok(loaded)) = policy {
         let policy = loaded.policy.with_signers(|signers| sha256(&repo_root.join(signers)));
         return (policy.snapshot().to_owned(), policy.owner_rules());
@@ -117,13 +117,13 @@ pub(crate) fn named(repo_root: &Path, out: &mut Output) -> (String, Vec<OwnerRul
 }
 
 /// Reads a policy file that a person named.
-pub(crate) fn read(path: &Path, out: &mut Output) -> Result<Policy, CliError> {
+pub(crate) fn read(path: &Path, out: &mut Console) -> Result<ReplayPolicy, CliError> {
     parse(&path.to_string_lossy(), &named_text(path)?, out)
 }
 
 /// Reads the text of a policy; what is wrong with it is shown before the error is returned.
-fn parse(shown: &str, text: &str, out: &mut Output) -> Result<Policy, CliError> {
-    match Policy::read(shown, text) {
+fn parse(shown: &str, text: &str, out: &mut Console) -> Result<ReplayPolicy, CliError> {
+    match ReplayPolicy::read(shown, text) {
         Ok(LoadedPolicy { policy, sources, warnings, .. }) => {
             show(&sources, &warnings, out);
             Ok(policy)
@@ -133,12 +133,12 @@ fn parse(shown: &str, text: &str, out: &mut Output) -> Result<Policy, CliError> 
 }
 
 /// Shows what is wrong with a file, and returns that it cannot be used.
-pub(crate) fn refused(shown: &str, rejected: &Rejected, out: &mut Output) -> CliError {
+pub(crate) fn refused(shown: &str, rejected: &Rejected, out: &mut Console) -> CliError {
     show(&rejected.sources, &rejected.diagnostics, out);
     CliError::new(Exit::Invalid, format!("`{shown}` cannot be used"))
 }
 
-fn show(sources: &Sources, found: &[Diagnostic], out: &mut Output) {
+fn show(sources: &Sources, found: &[Diagnostic], out: &mut Console) {
     let color = out.color();
     for one in found {
         out.rendered(&format!("{}\n", diagnostics::human(sources, one, color)));

@@ -7,17 +7,17 @@ use prodigy_core::{
     ids::hex,
     workflow::{self, Loaded, Rejected},
 };
-use prodigy_engine::{run::Texts, store};
+use prodigy_engine::{run::WorkflowCopy, store};
 use sha2::{Digest as _, Sha256};
 
-use crate::{error::CliError, exit::Exit, input, output::Output, report::diagnostics};
+use crate::{error::CliError, exit::Exit, input, output::Console, report::diagnostics};
 
 /// The largest stored workflow that is read back, with all that it includes.
 const STORED_LIMIT: u64 = 256 * 1024 * 1024;
 
 /// A workflow with the texts it was made of.
 #[derive(Clone)]
-pub(crate) struct File {
+pub(crate) struct WorkflowFile {
     /// The parsed workflow.
     pub(crate) loaded: Loaded,
     /// The text of the file itself.
@@ -40,7 +40,7 @@ pub(crate) fn parse(path: &Path) -> Result<(Result<Loaded, Rejected>, String), i
 }
 
 /// Reads a workflow; what is wrong with it is shown before the error is returned.
-pub(crate) fn load(path: &Path, out: &mut Output) -> Result<File, CliError> {
+pub(crate) fn load(path: &Path, out: &mut Console) -> Result<WorkflowFile, CliError> {
     let (parsed, text) = parse(path).map_err(|error| {
         CliError::new(error.exit(), error.to_string())
             .with_hint("`prodigy init` writes a first workflow")
@@ -56,21 +56,25 @@ pub(crate) fn load(path: &Path, out: &mut Output) -> Result<File, CliError> {
         return Err(CliError::new(Exit::Usage, message).with_hint("rename the directory"));
     }
     let loaded = accepted(&path.to_string_lossy(), parsed, out)?;
-    Ok(File { loaded, text, directory })
+    Ok(WorkflowFile { loaded, text, directory })
 }
 
 /// Reads a workflow that stands in no file.
-pub(crate) fn from_text(name: &str, text: &str, out: &mut Output) -> Result<File, CliError> {
+pub(crate) fn from_text(
+    name: &str,
+    text: &str,
+    out: &mut Console,
+) -> Result<WorkflowFile, CliError> {
     let parsed = workflow::load(name, &mut |_| Ok(text.to_owned()));
     let loaded = accepted(name, parsed, out)?;
-    Ok(File { loaded, text: text.to_owned(), directory: PathBuf::from(".") })
+    Ok(WorkflowFile { loaded, text: text.to_owned(), directory: PathBuf::from(".") })
 }
 
 /// Shows what is wrong with a workflow, and lets it pass if it can be used.
 fn accepted(
     name: &str,
     parsed: Result<Loaded, Rejected>,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Loaded, CliError> {
     let color = out.color();
     let mut show = |sources: &Sources, found: &[Diagnostic]| {
@@ -91,7 +95,7 @@ fn accepted(
     }
 }
 
-impl File {
+impl WorkflowFile {
     /// Returns the hash of everything the workflow was made of.
     pub(crate) fn hash(&self) -> String {
         let mut hash = Sha256::new();
@@ -103,7 +107,7 @@ impl File {
     }
 
     /// Returns all texts the workflow was made of, as kept with a job.
-    pub(crate) fn texts(&self) -> Texts {
+    pub(crate) fn texts(&self) -> WorkflowCopy {
         let texts: Vec<_> = self
             .loaded
             .sources
@@ -112,12 +116,12 @@ impl File {
             .collect();
         let sources =
             serde_json::json!({ "version": 1, "directory": self.directory, "sources": texts });
-        Texts { sources: sources.to_string().into_bytes(), text: self.text.clone() }
+        WorkflowCopy { sources: sources.to_string().into_bytes(), text: self.text.clone() }
     }
 }
 
 /// Reads the workflow that is kept with a job.
-pub(crate) fn stored(state: &Path) -> Result<File, CliError> {
+pub(crate) fn stored(state: &Path) -> Result<WorkflowFile, CliError> {
     let path = state.join("sources.json");
     let shown = path.display().to_string();
     let bad = || CliError::new(Exit::Failure, format!("the stored workflow `{shown}` is damaged"));
@@ -129,7 +133,8 @@ pub(crate) fn stored(state: &Path) -> Result<File, CliError> {
         }
         Err(error) => return Err(bad().because(error)),
     };
-    let bundle: Bundle = serde_json::from_slice(&text).map_err(|error| bad().because(error))?;
+    let bundle: SourceBundle =
+        serde_json::from_slice(&text).map_err(|error| bad().because(error))?;
     let Some(first) = bundle.sources.first() else { return Err(bad()) };
     let mut read = |path: &str| {
         let found = bundle.sources.iter().find(|source| source.path == path);
@@ -142,19 +147,19 @@ pub(crate) fn stored(state: &Path) -> Result<File, CliError> {
         CliError::new(Exit::Failure, message)
             .with_hint("the version of prodigy that began the job goes on with it")
     })?;
-    Ok(File { loaded, text: first.text.clone(), directory: bundle.directory })
+    Ok(WorkflowFile { loaded, text: first.text.clone(), directory: bundle.directory })
 }
 
 /// The content of `sources.json`.
 #[derive(serde::Deserialize)]
-struct Bundle {
+struct SourceBundle {
     directory: PathBuf,
-    sources: Vec<Stored>,
+    sources: Vec<StoredSource>,
 }
 
-/// One text of a [`Bundle`].
+/// One text of a [`SourceBundle`].
 #[derive(serde::Deserialize)]
-struct Stored {
+struct StoredSource {
     path: String,
     text: String,
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::table::Row;
+use super::table::BenchRow;
 
 const LABEL: f64 = 470.0;
 const BAR: f64 = 300.0;
@@ -19,7 +19,7 @@ const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#1f2328}\
 .missed{fill:#f85149}.limit{stroke:#e6edf3}}";
 
 /// Draws the rows that have a limit.
-pub(super) fn draw(rows: &[Row]) -> String {
+pub(super) fn draw(rows: &[BenchRow]) -> String {
     let rows: Vec<_> = rows.iter().filter_map(|row| Some((row, row.limit?))).collect();
     let height = TOP + LINE * f64::from(u32::try_from(rows.len()).unwrap_or(u32::MAX)) + 8.0;
     let limit = LABEL + BAR / MOST;
@@ -41,7 +41,7 @@ pub(super) fn draw(rows: &[Row]) -> String {
     svg
 }
 
-fn bar(svg: &mut String, row: &Row, most: f64, y: f64) {
+fn bar(svg: &mut String, row: &BenchRow, most: f64, y: f64) {
     let share = (row.ratio / most).clamp(0.0, MOST);
     // What was not measured has no ratio; a full bar shows that it is missed.
     let length = BAR / MOST * if share.is_nan() { MOST } else { share };
@@ -59,7 +59,7 @@ fn bar(svg: &mut String, row: &Row, most: f64, y: f64) {
 }
 
 /// Returns what was measured and against what, without the figures of the floor.
-fn label(row: &Row) -> String {
+fn label(row: &BenchRow) -> String {
     let floor = row.floor.split(": ").next().unwrap_or_default();
     let label = if floor == "–" { row.what.clone() } else { format!("{} / {floor}", row.what) };
     label.replace('`', "")
@@ -73,8 +73,8 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn row(what: &str, ratio: f64, limit: Option<f64>) -> Row {
-        Row {
+    fn row(what: &str, ratio: f64, limit: Option<f64>) -> BenchRow {
+        BenchRow {
             what: what.to_owned(),
             measured: String::new(),
             floor: "`sh -c :`: 1 ms".to_owned(),

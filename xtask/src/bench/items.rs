@@ -9,12 +9,12 @@ use std::{
 };
 
 use jiff::Timestamp;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use super::{
     memory::peak,
-    table::Row,
+    table::BenchRow,
     timing::{Samples, time},
 };
 use crate::error::Error;
@@ -43,8 +43,8 @@ reduce:
   - shell: exit 1
 ";
 
-pub(super) fn measure(binary: &Path) -> Result<Vec<Row>, Error> {
-    let world = World::with_repo(binary);
+pub(super) fn measure(binary: &Path) -> Result<Vec<BenchRow>, Error> {
+    let world = TestEnv::with_repo(binary);
     world.write("items.json", items(ITEMS));
     world.write("items.yml", WORKFLOW);
     world.commit_all("items");
@@ -53,7 +53,7 @@ pub(super) fn measure(binary: &Path) -> Result<Vec<Row>, Error> {
         plan.add(time(&mut world.prodigy_command(&["plan", "items.yml"]))?.as_secs_f64());
     }
     let kilobytes = peak_of_run(&world)?;
-    let journal = Journal::read(&world)?;
+    let journal = JournalTimings::read(&world)?;
     if journal.completed != ITEMS {
         return Err(Error::Incomplete(format!("{} of {ITEMS} items ended", journal.completed)));
     }
@@ -63,7 +63,7 @@ pub(super) fn measure(binary: &Path) -> Result<Vec<Row>, Error> {
         let mut child = start(&mut world.prodigy_command(&["resume", JOB, "-y"]))?;
         failed_as_meant(wait(&mut child, PAUSE, |_| ())?)?;
         resume.add(began.elapsed().as_secs_f64());
-        let failures = Journal::read(&world)?.failures;
+        let failures = JournalTimings::read(&world)?.failures;
         if failures != round + 1 {
             return Err(Error::Incomplete(format!(
                 "`reduce` ran {failures} times, not {}",
@@ -92,13 +92,13 @@ pub(super) fn measure(binary: &Path) -> Result<Vec<Row>, Error> {
     ])
 }
 
-fn seconds(what: &str, samples: &Samples, most: f64) -> Row {
+fn seconds(what: &str, samples: &Samples, most: f64) -> BenchRow {
     let shown = format!("{:.2} s / {:.2} s", samples.best(), samples.median());
     row(what, shown, samples.best(), most, "s")
 }
 
-fn row(what: &str, measured: String, value: f64, most: f64, unit: &str) -> Row {
-    Row {
+fn row(what: &str, measured: String, value: f64, most: f64, unit: &str) -> BenchRow {
+    BenchRow {
         what: what.to_owned(),
         measured,
         floor: "–".to_owned(),
@@ -121,7 +121,7 @@ fn items(count: u32) -> String {
 }
 
 /// Runs the job and returns the most memory that prodigy itself had, in kibibytes.
-fn peak_of_run(world: &World) -> Result<u32, Error> {
+fn peak_of_run(world: &TestEnv) -> Result<u32, Error> {
     let mut most = 0;
     let mut child =
         start(&mut world.prodigy_command(&["run", "items.yml", "-y", "--job-id", JOB]))?;
@@ -167,7 +167,7 @@ fn failed_as_meant(status: ExitStatus) -> Result<(), Error> {
 
 /// The facts of the run, read from the journal.
 #[derive(Debug, Default, PartialEq)]
-struct Journal {
+struct JournalTimings {
     /// The number of items that succeeded.
     completed: u32,
     /// The number of times the job failed.
@@ -176,9 +176,9 @@ struct Journal {
     selecting: f64,
 }
 
-impl Journal {
+impl JournalTimings {
     /// Reads the journal line by line: it is as large as the job.
-    fn read(world: &World) -> Result<Self, Error> {
+    fn read(world: &TestEnv) -> Result<Self, Error> {
         let mut command = world.prodigy_command(&["events", JOB, "--json"]);
         let unread = |source| Error::Start { program: "prodigy events".to_owned(), source };
         let mut child =
@@ -236,8 +236,8 @@ mod tests {
             r#"{"timestamp":"2026-01-01T00:00:03.000Z","event_type":"agent_completed"}"#,
             r#"{"timestamp":"2026-01-01T00:00:04.000Z","event_type":"job_failed"}"#,
         ];
-        let journal = Journal::of(lines.into_iter());
-        assert_eq!(journal, Journal { completed: 1, failures: 1, selecting: 0.25 });
-        assert!(Journal::of(std::iter::empty()).selecting.is_infinite());
+        let journal = JournalTimings::of(lines.into_iter());
+        assert_eq!(journal, JournalTimings { completed: 1, failures: 1, selecting: 0.25 });
+        assert!(JournalTimings::of(std::iter::empty()).selecting.is_infinite());
     }
 }

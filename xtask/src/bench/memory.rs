@@ -8,17 +8,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
-use super::table::Row;
+use super::table::BenchRow;
 use crate::error::Error;
 
 const WORKFLOW: &str = "name: memory\nsteps:\n  - shell: yes 0123456789 | head -c 2000000000\n";
 const MOST_MEGABYTES: f64 = 40.0;
 const LIMIT: Duration = Duration::from_secs(300);
 
-pub(super) fn measure(binary: &Path) -> Result<Vec<Row>, Error> {
-    let world = World::with_repo(binary);
+pub(super) fn measure(binary: &Path) -> Result<Vec<BenchRow>, Error> {
+    let world = TestEnv::with_repo(binary);
     world.write("memory.yml", WORKFLOW);
     world.commit_all("workflow");
     let mut command = world.prodigy_command(&["run", "memory.yml", "-y"]);
@@ -51,9 +51,9 @@ pub(super) fn measure(binary: &Path) -> Result<Vec<Row>, Error> {
     Ok(["prodigy", "supervisor"].map(|who| row(who, peaks.get(who).copied())).to_vec())
 }
 
-fn row(who: &str, peak_kb: Option<u32>) -> Row {
+fn row(who: &str, peak_kb: Option<u32>) -> BenchRow {
     let megabytes = peak_kb.map_or(f64::INFINITY, |peak| f64::from(peak) * 1.024 / 1000.0);
-    Row {
+    BenchRow {
         what: format!("peak memory of the {who} process, 2 GB printed"),
         measured: format!("{megabytes:.1} MB"),
         floor: "–".to_owned(),

@@ -17,7 +17,7 @@ mod table;
 mod timing;
 mod validate;
 
-pub(crate) use stream::{TellArgs, tell};
+pub(crate) use stream::{EmitArgs, tell};
 
 use std::{
     fs,
@@ -25,7 +25,7 @@ use std::{
 };
 
 use crate::{
-    bench::table::{Row, render},
+    bench::table::{BenchRow, render},
     error::Error,
     program::{self, cargo, chosen, note, root},
 };
@@ -37,7 +37,7 @@ use crate::{
 #[derive(clap::Args, Debug)]
 pub(crate) struct BenchArgs {
     /// Benchmarks to run [default: all]
-    which: Vec<Which>,
+    which: Vec<BenchSuite>,
 
     /// Measure this binary instead of building one
     #[arg(long, value_name = "FILE")]
@@ -59,7 +59,7 @@ pub(crate) struct BenchArgs {
 
 /// A benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Which {
+enum BenchSuite {
     /// Starting and ending, and the size of the binary
     Start,
     /// Checking large workflow files
@@ -82,16 +82,16 @@ const LARGE_DEAD: u32 = 100_000;
 
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Error> {
     let all = [
-        Which::Start,
-        Which::Validate,
-        Which::Steps,
-        Which::Map,
-        Which::Dlq,
-        Which::Stream,
-        Which::Memory,
+        BenchSuite::Start,
+        BenchSuite::Validate,
+        BenchSuite::Steps,
+        BenchSuite::Map,
+        BenchSuite::Dlq,
+        BenchSuite::Stream,
+        BenchSuite::Memory,
     ];
     let wanted = if args.which.is_empty() { &all[..] } else { &args.which };
-    let is_here = |which: &Which| matches!(which, Which::Dlq | Which::Stream);
+    let is_here = |which: &BenchSuite| matches!(which, BenchSuite::Dlq | BenchSuite::Stream);
     if cfg!(debug_assertions) && wanted.iter().any(is_here) {
         // What writes dead letters and what listens to agents is measured in this program,
         // which has to be as fast as it can be for that.
@@ -115,18 +115,18 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Error> {
     if missed.is_empty() { Ok(()) } else { Err(Error::Missed(missed)) }
 }
 
-fn measure(which: Which, args: &BenchArgs, binary: &Path) -> Result<Vec<Row>, Error> {
+fn measure(which: BenchSuite, args: &BenchArgs, binary: &Path) -> Result<Vec<BenchRow>, Error> {
     match which {
-        Which::Start => start::measure(binary),
-        Which::Validate => validate::measure(binary),
-        Which::Steps => steps::measure(binary),
-        Which::Map => {
+        BenchSuite::Start => start::measure(binary),
+        BenchSuite::Validate => validate::measure(binary),
+        BenchSuite::Steps => steps::measure(binary),
+        BenchSuite::Map => {
             let large = args.large.then_some(LARGE);
             map::measure(binary, &args.items.iter().copied().chain(large).collect::<Vec<_>>())
         }
-        Which::Dlq => dlq::measure(binary, if args.large { LARGE_DEAD } else { DEAD }),
-        Which::Stream => stream::measure(binary, args.large),
-        Which::Memory => {
+        BenchSuite::Dlq => dlq::measure(binary, if args.large { LARGE_DEAD } else { DEAD }),
+        BenchSuite::Stream => stream::measure(binary, args.large),
+        BenchSuite::Memory => {
             let mut rows = memory::measure(binary)?;
             if args.large {
                 rows.extend(items::measure(binary)?);

@@ -10,10 +10,10 @@ use std::{
     time::Instant,
 };
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use super::{
-    table::Row,
+    table::BenchRow,
     timing::{Samples, time},
 };
 use crate::{error::Error, program::run};
@@ -23,8 +23,8 @@ const SHORT: u32 = 100;
 const LONG: u32 = 400;
 const MOST_RATIO: f64 = 1.5;
 
-pub(super) fn measure(binary: &Path) -> Result<Vec<Row>, Error> {
-    let world = World::with_repo(binary);
+pub(super) fn measure(binary: &Path) -> Result<Vec<BenchRow>, Error> {
+    let world = TestEnv::with_repo(binary);
     world.write("short.yml", workflow(SHORT));
     world.write("long.yml", workflow(LONG));
     world.commit_all("workflows");
@@ -42,7 +42,7 @@ pub(super) fn measure(binary: &Path) -> Result<Vec<Row>, Error> {
     }
     let best = (long.best() - short.best()) / difference;
     let ratio = best / floor.best();
-    Ok(vec![Row {
+    Ok(vec![BenchRow {
         what: "one more `shell: \":\"`".to_owned(),
         measured: format!("{:.2} ms / {:.2} ms", best * 1e3, differences.median() * 1e3),
         floor: format!("`sh -c :`: {}", floor.shown()),

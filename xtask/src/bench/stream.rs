@@ -13,12 +13,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use prodigy_core::agent::{Heard, StreamDialect};
-use prodigy_engine::process::{Launch, Lines, Status, Stop, Supervisor};
+use prodigy_core::agent::{StreamDialect, StreamState};
+use prodigy_engine::process::{Launch, LineSplitter, ProcessStatus, StopToken, SupervisorClient};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{memory::peak, table::Row, timing::Samples};
+use super::{memory::peak, table::BenchRow, timing::Samples};
 use crate::error::Error;
 
 const ROUNDS: u32 = 3;
@@ -36,7 +36,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// Print events as an agent does
 #[derive(clap::Args, Debug)]
-pub(crate) struct TellArgs {
+pub(crate) struct EmitArgs {
     /// Number of events
     events: u32,
 
@@ -45,7 +45,7 @@ pub(crate) struct TellArgs {
 }
 
 /// Prints events.
-pub(crate) fn tell(args: &TellArgs) -> Result<(), Error> {
+pub(crate) fn tell(args: &EmitArgs) -> Result<(), Error> {
     let events = events();
     let mut stdout = io::stdout().lock();
     let began = Instant::now();
@@ -105,7 +105,7 @@ fn events() -> Vec<String> {
 }
 
 /// Measures the work that events are, and with `large` the memory that a gigabyte of them takes.
-pub(super) fn measure(binary: &Path, large: bool) -> Result<Vec<Row>, Error> {
+pub(super) fn measure(binary: &Path, large: bool) -> Result<Vec<BenchRow>, Error> {
     let directory = tempfile::tempdir().map_err(|source| file("a directory".into(), source))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|source| file("a runtime".into(), source))?;
@@ -128,9 +128,9 @@ pub(super) fn measure(binary: &Path, large: bool) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-fn work(ours: &Samples, supervisor: &Samples, floor: &Samples) -> Row {
+fn work(ours: &Samples, supervisor: &Samples, floor: &Samples) -> BenchRow {
     let allowed = MOST_SECONDS / floor.best();
-    Row {
+    BenchRow {
         what: "1,000 events of an agent in a second, CPU".to_owned(),
         measured: format!(
             "{}, {:.1} % of a core (supervisor {:.1} %)",
@@ -145,10 +145,10 @@ fn work(ours: &Samples, supervisor: &Samples, floor: &Samples) -> Row {
     }
 }
 
-fn flood(events: u32, copied: Duration, heard: &Listened) -> Vec<Row> {
+fn flood(events: u32, copied: Duration, heard: &StreamCost) -> Vec<BenchRow> {
     let megabytes = events / 1000;
     let spent = (heard.ours + heard.supervisor).as_secs_f64();
-    let mut rows = vec![Row {
+    let mut rows = vec![BenchRow {
         what: format!("{megabytes} MB of events at once, CPU"),
         measured: format!("{spent:.2} s (supervisor {:.2} s)", heard.supervisor.as_secs_f64()),
         floor: format!("copying them: {:.2} s", copied.as_secs_f64()),
@@ -158,7 +158,7 @@ fn flood(events: u32, copied: Duration, heard: &Listened) -> Vec<Row> {
     }];
     for (who, kilobytes) in [("listening", heard.peak), ("supervisor", heard.supervisor_peak)] {
         let peak = kilobytes.map_or(f64::INFINITY, |peak| f64::from(peak) * 1.024 / 1000.0);
-        rows.push(Row {
+        rows.push(BenchRow {
             what: format!("peak memory of the {who} process, {megabytes} MB of events"),
             measured: format!("{peak:.1} MB"),
             floor: "–".to_owned(),
@@ -171,7 +171,7 @@ fn flood(events: u32, copied: Duration, heard: &Listened) -> Vec<Row> {
 }
 
 /// The CPU time and the peak memory of reading a stream.
-struct Listened {
+struct StreamCost {
     ours: Duration,
     supervisor: Duration,
     peak: Option<u32>,
@@ -184,32 +184,32 @@ async fn listen(
     directory: &TempDir,
     events: u32,
     per_second: Option<u32>,
-) -> Result<Listened, Error> {
+) -> Result<StreamCost, Error> {
     let failed = |error: prodigy_engine::process::Error| Error::Incomplete(error.to_string());
-    let mut supervisor = Supervisor::start(binary, directory.path()).await.map_err(failed)?;
+    let mut supervisor = SupervisorClient::start(binary, directory.path()).await.map_err(failed)?;
     let pid = supervisor.id().unwrap_or_default();
     let launch = launch(directory, events, per_second)?;
-    let mut lines = Lines::default();
-    let mut heard = Heard::new(StreamDialect::Claude);
+    let mut lines = LineSplitter::default();
+    let mut heard = StreamState::new(StreamDialect::Claude);
     // Whatever else was measured before: only what is needed from here on counts.
     fs::write("/proc/self/clear_refs", "5").map_err(|source| file("/proc/self".into(), source))?;
     let before = (spent("self")?, spent(&pid.to_string())?);
     let ended = supervisor
-        .listen(&launch, &Stop::new(), &mut |piece| {
+        .listen(&launch, &StopToken::new(), &mut |piece| {
             lines.feed(piece, |line| drop(heard.hear(line)));
             ControlFlow::Continue(())
         })
         .await
         .map_err(failed)?;
     let after = (spent("self")?, spent(&pid.to_string())?);
-    let listened = Listened {
+    let listened = StreamCost {
         ours: after.0.saturating_sub(before.0),
         supervisor: after.1.saturating_sub(before.1),
         peak: peak(std::process::id()),
         supervisor_peak: peak(pid),
     };
     supervisor.close().await;
-    if ended.status != Status::Exited(0) || heard.events() != u64::from(events) {
+    if ended.status != ProcessStatus::Exited(0) || heard.events() != u64::from(events) {
         let message = format!("{} of {events} events: {:?}", heard.events(), ended.status);
         return Err(Error::Incomplete(message));
     }
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn events_have_a_kilobyte_and_are_understood() {
-        let mut heard = Heard::new(StreamDialect::Claude);
+        let mut heard = StreamState::new(StreamDialect::Claude);
         for event in events() {
             assert!((1000..=1024).contains(&event.len()), "{}", event.len());
             heard.hear(event.as_bytes());

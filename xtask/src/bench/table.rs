@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// One budget and what was measured for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct BenchRow {
     /// The name of the measurement.
     pub(crate) what: String,
     /// The best round, and the median.
@@ -19,7 +19,7 @@ pub(crate) struct Row {
     pub(crate) limit: Option<f64>,
 }
 
-impl Row {
+impl BenchRow {
     /// Returns whether the budget is kept, if there is one. What could not be measured is not.
     pub(crate) fn is_met(&self) -> bool {
         self.limit.is_none_or(|limit| self.ratio <= limit)
@@ -36,7 +36,7 @@ impl Row {
 }
 
 /// Returns the rows as a Markdown table.
-pub(crate) fn render(rows: &[Row]) -> String {
+pub(crate) fn render(rows: &[BenchRow]) -> String {
     let mut table = String::from(
         "| What | Measured (best / median) | Held against | Ratio | Budget | |\n|---|---|---|---|---|---|\n",
     );
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_missed_budget_stands_out() {
-        let row = |limit| Row {
+        let row = |limit| BenchRow {
             what: "start".to_owned(),
             measured: "2.0 / 2.1 ms".to_owned(),
             floor: "1.0 ms".to_owned(),

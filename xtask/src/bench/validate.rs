@@ -2,10 +2,10 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use super::{
-    table::Row,
+    table::BenchRow,
     timing::{Samples, milliseconds, time},
 };
 use crate::error::Error;
@@ -16,8 +16,8 @@ const MOST_ROUNDS: usize = 150;
 const MOST_SECONDS: f64 = 0.1;
 const MEBIBYTE: usize = 1 << 20;
 
-pub(super) fn measure(binary: &Path) -> Result<Vec<Row>, Error> {
-    let world = World::new(binary);
+pub(super) fn measure(binary: &Path) -> Result<Vec<BenchRow>, Error> {
+    let world = TestEnv::new(binary);
     let files = [("1,000 steps", many_steps(1000)), ("1 MiB", large_file())];
     let mut rows = Vec::new();
     for (what, text) in files {
@@ -31,7 +31,7 @@ pub(super) fn measure(binary: &Path) -> Result<Vec<Row>, Error> {
             let mut command = world.prodigy_command(&["validate", "large.yml"]);
             samples.add(time(&mut command)?.as_secs_f64());
         }
-        rows.push(Row {
+        rows.push(BenchRow {
             what: format!("`prodigy validate`, {what}"),
             measured: samples.shown(),
             floor: "–".to_owned(),

@@ -1,19 +1,19 @@
 //! Facts of a stream for people, besides its notices.
 
 use super::{
-    Heard, StreamDialect,
+    StreamDialect, StreamState,
     json::{self, partial},
 };
 
 partial! {
     /// The field that every event has.
-    Head { kind = "type" }
+    EventHead { kind = "type" }
 }
 
 impl StreamDialect {
     /// Returns the dialect that a line is written in, if the line shows it.
     pub fn of(line: &[u8]) -> Option<Self> {
-        let event: Head<'_> = serde_json::from_slice(line).ok()?;
+        let event: EventHead<'_> = serde_json::from_slice(line).ok()?;
         match &*json::text(event.kind)? {
             "system" | "assistant" | "user" | "result" => Some(Self::Claude),
             kind if kind.contains('.') => Some(Self::Codex),
@@ -22,7 +22,7 @@ impl StreamDialect {
     }
 }
 
-impl Heard {
+impl StreamState {
     /// Returns how often it was the agent's turn, which comes with a result.
     pub fn turns(&self) -> Option<u32> {
         self.turns
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_result_has_turns_and_either_an_answer_or_trouble() {
-        let mut heard = Heard::new(StreamDialect::Claude);
+        let mut heard = StreamState::new(StreamDialect::Claude);
         assert_eq!((heard.turns(), heard.answer(), heard.trouble()), (None, None, None));
         heard.hear(br#"{"type":"result","is_error":false,"result":"done","num_turns":2}"#);
         assert_eq!((heard.turns(), heard.answer(), heard.trouble()), (Some(2), Some("done"), None));

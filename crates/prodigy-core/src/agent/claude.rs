@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use super::{
-    Denied, Heard, Notice, Usage, claude_result,
-    json::{self, Raw, partial},
-    limit::{RateLimit, UsedWindow},
+    DeniedTool, StreamEvent, StreamState, TokenUsage, claude_result,
+    json::{self, RawField, partial},
+    limit::{QuotaStatus, QuotaWindow},
     stream::{ABOUT_CHARS, RESULT_BYTES, SPOKEN_BYTES},
-    trouble::{Trouble, of_status},
+    trouble::{ReportedError, of_status},
     words::{head, one_line, passage},
 };
 
@@ -21,12 +21,12 @@ const SHELL: &str = "local_bash";
 
 partial! {
     /// The fields that every event has.
-    Head { kind = "type", subtype }
+    LineHead { kind = "type", subtype }
 }
 
 partial! {
     /// An event of the program about itself.
-    System {
+    ClaudeSystem {
         session_id, model, cwd, permission_mode = "permissionMode",
         attempt, error_status, error,
         tool_name, tool_use_id, message, tasks,
@@ -35,12 +35,12 @@ partial! {
 
 partial! {
     /// Something that runs in the background.
-    Task { kind = "task_type" }
+    BackgroundTask { kind = "task_type" }
 }
 
 partial! {
     /// A message of the model, or one that it was sent.
-    Said {
+    ClaudeMessage {
         message, error, api_error_status, is_api_error_message, params = "api_error_params",
         parent = "parent_tool_use_id",
     }
@@ -48,17 +48,17 @@ partial! {
 
 partial! {
     /// A message.
-    Message { id, model, content, usage }
+    MessageBody { id, model, content, usage }
 }
 
 partial! {
     /// A part of a message.
-    Block { kind = "type", text, name, input, content, is_error }
+    ContentBlock { kind = "type", text, name, input, content, is_error }
 }
 
 partial! {
     /// The tokens that a message has used so far.
-    Tokens {
+    ClaudeTokens {
         input = "input_tokens", output = "output_tokens",
         cache_read = "cache_read_input_tokens", cache_write = "cache_creation_input_tokens",
     }
@@ -66,28 +66,28 @@ partial! {
 
 partial! {
     /// The fields of a tool's input that describe its use.
-    Input {
+    ToolInput {
         command, file_path, notebook_path, path, pattern, url, query, skill, description, prompt,
     }
 }
 
 partial! {
     /// A limit of the account changed.
-    Limited { rate_limit_info }
+    RateLimitEvent { rate_limit_info }
 }
 
 partial! {
     /// A part of a message, as the model writes it.
-    Streamed { event, api_message_id }
+    PartialMessage { event, api_message_id }
 }
 
 partial! {
     /// A streamed piece of the model's output.
-    Delta { kind = "type", usage }
+    MessageDelta { kind = "type", usage }
 }
 
 /// Takes one line and returns whether it was an event.
-pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> bool {
+pub(super) fn hear(heard: &mut StreamState, line: &str, notices: &mut Vec<StreamEvent>) -> bool {
     let Some(kind) = kind(line) else { return false };
     // Other events are about the program, and come also when there is nothing left to do.
     heard.is_at_rest &= !["assistant", "user", "stream_event"].contains(&&*kind);
@@ -101,7 +101,7 @@ pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> 
         }
         "stream_event" => streamed(heard, line, notices),
         // New kinds come with every release.
-        _ => serde_json::from_str::<Head<'_>>(line).ok().map(drop),
+        _ => serde_json::from_str::<LineHead<'_>>(line).ok().map(drop),
     };
     understood.is_some()
 }
@@ -112,17 +112,17 @@ fn kind(line: &str) -> Option<Cow<'_, str>> {
     let first = line.strip_prefix("{\"type\":\"").and_then(|rest| rest.split_once('"'));
     match first {
         Some((kind, _)) if !kind.contains('\\') => Some(Cow::Borrowed(kind)),
-        Some(_) | None => json::text(serde_json::from_str::<Head<'_>>(line).ok()?.kind),
+        Some(_) | None => json::text(serde_json::from_str::<LineHead<'_>>(line).ok()?.kind),
     }
 }
 
-fn system(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()> {
-    let event = serde_json::from_str::<Head<'_>>(line).ok()?;
+fn system(heard: &mut StreamState, line: &str, notices: &mut Vec<StreamEvent>) -> Option<()> {
+    let event = serde_json::from_str::<LineHead<'_>>(line).ok()?;
     let subtype = json::text(event.subtype).unwrap_or_default();
     if !["init", "api_retry", "permission_denied", TASKS].contains(&&*subtype) {
         return Some(());
     }
-    let event = serde_json::from_str::<System<'_>>(line).ok()?;
+    let event = serde_json::from_str::<ClaudeSystem<'_>>(line).ok()?;
     match &*subtype {
         "init" => {
             heard.is_at_rest = false;
@@ -131,16 +131,16 @@ fn system(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()
             if heard.begin(id.clone(), model.clone()) {
                 let cwd = json::line(event.cwd);
                 let permission_mode = json::line(event.permission_mode);
-                notices.push(Notice::Session { id, model, cwd, permission_mode });
+                notices.push(StreamEvent::Session { id, model, cwd, permission_mode });
             }
         }
-        "api_retry" => notices.push(Notice::Retrying {
+        "api_retry" => notices.push(StreamEvent::Retrying {
             attempt: json::small(event.attempt).unwrap_or_default(),
             status: status(event.error_status),
             error: json::text(event.error).map_or_else(String::new, |text| one_line(&text, 120)),
         }),
         TASKS => {
-            let tasks: Vec<Task<'_>> = json::read(event.tasks).unwrap_or_default();
+            let tasks: Vec<BackgroundTask<'_>> = json::read(event.tasks).unwrap_or_default();
             heard.has_background = tasks.iter().any(|task| !json::is(task.kind, SHELL));
         }
         // The result tells of it again and says what for; a run that is cut off has no result.
@@ -148,16 +148,16 @@ fn system(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()
             let about = json::text(event.message).unwrap_or_default();
             let tool = json::line(event.tool_name).unwrap_or_default();
             let id = json::text(event.tool_use_id).unwrap_or_default();
-            heard.deny(id, Denied { tool, about: one_line(&about, ABOUT_CHARS) });
+            heard.deny(id, DeniedTool { tool, about: one_line(&about, ABOUT_CHARS) });
         }
     }
     Some(())
 }
 
-fn assistant(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()> {
-    let said = serde_json::from_str::<Said<'_>>(line).ok()?;
-    let Some(message) = json::read::<Message<'_>>(said.message) else { return Some(()) };
-    let blocks: Vec<Block<'_>> = json::read(message.content).unwrap_or_default();
+fn assistant(heard: &mut StreamState, line: &str, notices: &mut Vec<StreamEvent>) -> Option<()> {
+    let said = serde_json::from_str::<ClaudeMessage<'_>>(line).ok()?;
+    let Some(message) = json::read::<MessageBody<'_>>(said.message) else { return Some(()) };
+    let blocks: Vec<ContentBlock<'_>> = json::read(message.content).unwrap_or_default();
     let is_synthetic = json::is(message.model, SYNTHETIC);
     if is_synthetic {
         heard.spoken.clear();
@@ -166,7 +166,7 @@ fn assistant(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option
             let word = json::text(said.error).unwrap_or_default();
             let kind =
                 of_status(status(said.api_error_status)).or_else(|| claude_result::of_word(&word));
-            heard.trouble = Some(Trouble { kind, text: passage(&text, SPOKEN_BYTES) });
+            heard.trouble = Some(ReportedError { kind, text: passage(&text, SPOKEN_BYTES) });
             if heard.limit.is_none() {
                 rate_limit(heard, said.params, notices);
             }
@@ -186,13 +186,13 @@ fn assistant(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option
                 }
                 let text = passage(&text, SPOKEN_BYTES);
                 if !text.is_empty() {
-                    notices.push(Notice::Spoke { text });
+                    notices.push(StreamEvent::Spoke { text });
                 }
             }
             Some("tool_use") => {
                 heard.tools = heard.tools.saturating_add(1);
                 let name = json::line(block.name).unwrap_or_default();
-                notices.push(Notice::Tool { about: about(block.input), name });
+                notices.push(StreamEvent::Tool { about: about(block.input), name });
             }
             Some(_) | None => {}
         }
@@ -205,42 +205,42 @@ fn assistant(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option
     Some(())
 }
 
-fn user(line: &str, notices: &mut Vec<Notice>) -> Option<()> {
+fn user(line: &str, notices: &mut Vec<StreamEvent>) -> Option<()> {
     // Nobody asks what tools answer that did well, and these are the longest events of all.
     if !line.contains("\"is_error\"") {
-        return serde_json::from_str::<Head<'_>>(line).ok().map(drop);
+        return serde_json::from_str::<LineHead<'_>>(line).ok().map(drop);
     }
-    let said = serde_json::from_str::<Said<'_>>(line).ok()?;
-    let Some(message) = json::read::<Message<'_>>(said.message) else { return Some(()) };
-    let blocks: Vec<Block<'_>> = json::read(message.content).unwrap_or_default();
-    let has_failed = |block: &&Block<'_>| {
+    let said = serde_json::from_str::<ClaudeMessage<'_>>(line).ok()?;
+    let Some(message) = json::read::<MessageBody<'_>>(said.message) else { return Some(()) };
+    let blocks: Vec<ContentBlock<'_>> = json::read(message.content).unwrap_or_default();
+    let has_failed = |block: &&ContentBlock<'_>| {
         json::is(block.kind, "tool_result") && json::flag(block.is_error) == Some(true)
     };
     for block in blocks.iter().filter(has_failed) {
         let text = json::text(block.content).unwrap_or_else(|| {
-            let parts: Vec<Block<'_>> = json::read(block.content).unwrap_or_default();
+            let parts: Vec<ContentBlock<'_>> = json::read(block.content).unwrap_or_default();
             let texts: Vec<_> = parts.iter().filter_map(|part| json::text(part.text)).collect();
             Cow::Owned(texts.join("\n"))
         });
-        notices.push(Notice::ToolFailed { text: passage(&text, RESULT_BYTES) });
+        notices.push(StreamEvent::ToolFailed { text: passage(&text, RESULT_BYTES) });
     }
     Some(())
 }
 
-fn rate_limit(heard: &mut Heard, event: Raw<'_>, notices: &mut Vec<Notice>) {
-    let Some(event) = json::read::<Limited<'_>>(event) else { return };
-    let Some(said) = RateLimit::read(event.rate_limit_info) else { return };
-    notices.extend(said.windows.into_iter().map(|UsedWindow { name, share, resets_at }| {
-        Notice::Utilization { window: name, share, resets_at }
+fn rate_limit(heard: &mut StreamState, event: RawField<'_>, notices: &mut Vec<StreamEvent>) {
+    let Some(event) = json::read::<RateLimitEvent<'_>>(event) else { return };
+    let Some(said) = QuotaStatus::read(event.rate_limit_info) else { return };
+    notices.extend(said.windows.into_iter().map(|QuotaWindow { name, share, resets_at }| {
+        StreamEvent::Utilization { window: name, share, resets_at }
     }));
     heard.limit.clone_from(&said.limit);
-    notices.extend(said.limit.map(Notice::Limit));
+    notices.extend(said.limit.map(StreamEvent::Limit));
 }
 
 /// Takes what a message used up to its end: until then it says one token or so was written.
-fn streamed(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()> {
-    let event = serde_json::from_str::<Streamed<'_>>(line).ok()?;
-    let delta = json::read::<Delta<'_>>(event.event);
+fn streamed(heard: &mut StreamState, line: &str, notices: &mut Vec<StreamEvent>) -> Option<()> {
+    let event = serde_json::from_str::<PartialMessage<'_>>(line).ok()?;
+    let delta = json::read::<MessageDelta<'_>>(event.event);
     let usage = delta.filter(|delta| json::is(delta.kind, "message_delta"));
     let usage = usage.and_then(|delta| tokens(delta.usage));
     if let (Some(id), Some(usage)) = (json::text(event.api_message_id), usage) {
@@ -249,17 +249,17 @@ fn streamed(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<
     Some(())
 }
 
-fn count(heard: &mut Heard, id: &str, usage: Usage, notices: &mut Vec<Notice>) {
+fn count(heard: &mut StreamState, id: &str, usage: TokenUsage, notices: &mut Vec<StreamEvent>) {
     if heard.counter.message(id, usage) {
-        notices.push(Notice::Usage(heard.usage()));
+        notices.push(StreamEvent::Usage(heard.usage()));
     }
 }
 
 /// Returns the tokens of an object, if it counts any.
-pub(super) fn tokens(raw: Raw<'_>) -> Option<Usage> {
-    let tokens = json::read::<Tokens<'_>>(raw)?;
+pub(super) fn tokens(raw: RawField<'_>) -> Option<TokenUsage> {
+    let tokens = json::read::<ClaudeTokens<'_>>(raw)?;
     let count = |raw| json::count(raw).unwrap_or_default();
-    let usage = Usage {
+    let usage = TokenUsage {
         input_tokens: count(tokens.input),
         output_tokens: count(tokens.output),
         cache_read_tokens: count(tokens.cache_read),
@@ -269,13 +269,13 @@ pub(super) fn tokens(raw: Raw<'_>) -> Option<Usage> {
 }
 
 /// Returns what a server answered.
-pub(super) fn status(raw: Raw<'_>) -> Option<u16> {
+pub(super) fn status(raw: RawField<'_>) -> Option<u16> {
     json::count(raw).and_then(|status| u16::try_from(status).ok())
 }
 
 /// Returns what a tool is used for, in one short line.
-pub(super) fn about(raw: Raw<'_>) -> String {
-    let Some(input) = json::read::<Input<'_>>(raw) else { return String::new() };
+pub(super) fn about(raw: RawField<'_>) -> String {
+    let Some(input) = json::read::<ToolInput<'_>>(raw) else { return String::new() };
     // What is looked for says more than where.
     if let (Some(pattern), Some(path)) = (json::text(input.pattern), json::text(input.path)) {
         return one_line(&format!("{pattern} in {path}"), ABOUT_CHARS);

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::{
-    Denied, Heard, Limit, LimitKind, Notice, Usage,
+    DeniedTool, QuotaKind, QuotaLimit, StreamEvent, StreamState, TokenUsage,
     claude::{about, status, tokens},
-    json::{self, Raw, partial},
-    stream::{ABOUT_CHARS, ANSWER_BYTES, Ending, SPOKEN_BYTES},
-    trouble::{Trouble, of_status},
+    json::{self, RawField, partial},
+    stream::{ABOUT_CHARS, ANSWER_BYTES, SPOKEN_BYTES, StreamResult},
+    trouble::{ReportedError, of_status},
     words::{head, one_line, oversize},
 };
-use crate::{classify::of_text, failure::FailureKind};
+use crate::{classify::of_text, failure::ReasonCode};
 
 partial! {
     /// The result of the agent.
-    Told {
+    ClaudeResult {
         subtype, is_error, result, structured_output, num_turns, errors,
         stop_reason, terminal_reason, api_error, api_error_status,
         total_cost_usd, usage, model_usage = "modelUsage",
@@ -34,40 +34,45 @@ partial! {
 
 partial! {
     /// A tool that was not allowed.
-    Denial { tool = "tool_name", id = "tool_use_id", input = "tool_input" }
+    PermissionDenial { tool = "tool_name", id = "tool_use_id", input = "tool_input" }
 }
 
 partial! {
     /// The stand-in for a value that was too long for its line.
-    LeftOut { bytes = "prodigy:left_out_bytes" }
+    OmittedValue { bytes = "prodigy:left_out_bytes" }
 }
 
 /// Takes a result.
-pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> Option<()> {
-    let event = serde_json::from_str::<Told<'_>>(line).ok()?;
-    let denials: Vec<Denial<'_>> = json::read(event.permission_denials).unwrap_or_default();
+pub(super) fn hear(
+    heard: &mut StreamState,
+    line: &str,
+    notices: &mut Vec<StreamEvent>,
+) -> Option<()> {
+    let event = serde_json::from_str::<ClaudeResult<'_>>(line).ok()?;
+    let denials: Vec<PermissionDenial<'_>> =
+        json::read(event.permission_denials).unwrap_or_default();
     for denial in denials {
         let tool = json::line(denial.tool).unwrap_or_default();
         let id = json::text(denial.id).unwrap_or_default();
-        heard.deny(id, Denied { tool, about: about(denial.input) });
+        heard.deny(id, DeniedTool { tool, about: about(denial.input) });
     }
     let before = heard.usage();
     settle(heard, &event);
     if heard.usage() != before {
-        notices.push(Notice::Usage(heard.usage()));
+        notices.push(StreamEvent::Usage(heard.usage()));
     }
     let answer = json::text(event.result).unwrap_or_default();
     let is_of_model = !heard.spoken.is_empty() && heard.spoken == head(answer.trim(), SPOKEN_BYTES);
     let trouble = trouble(heard, &event, &answer, is_of_model);
     if json::is(event.api_error, "usage_limit_reached") && heard.limit.is_none() {
         let message = one_line(&answer, ABOUT_CHARS);
-        let limit = Limit { kind: LimitKind::Usage, resets_at: None, window: None, message };
+        let limit = QuotaLimit { kind: QuotaKind::Usage, resets_at: None, window: None, message };
         heard.limit = Some(limit);
     }
     let structured = event.structured_output.map(RawValue::get).filter(|json| *json != "null");
     let length = size(event.structured_output).unwrap_or(answer.len());
     heard.end(
-        Ending {
+        StreamResult {
             // What the program says of an error is no answer.
             answer: if trouble.is_some() { "" } else { head(&answer, ANSWER_BYTES) }.to_owned(),
             structured: structured.filter(|_| length <= ANSWER_BYTES).map(str::to_owned),
@@ -77,15 +82,15 @@ pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> 
         },
         json::small(event.num_turns),
     );
-    notices.push(Notice::Ended);
+    notices.push(StreamEvent::Ended);
     Some(())
 }
 
 /// Returns the size of an answer in the form of a schema, also of one that was left out of the
 /// line for its size.
-fn size(structured: Raw<'_>) -> Option<usize> {
+fn size(structured: RawField<'_>) -> Option<usize> {
     let raw = structured.filter(|raw| raw.get() != "null")?;
-    let left_out = json::read::<LeftOut<'_>>(structured).and_then(|it| json::count(it.bytes));
+    let left_out = json::read::<OmittedValue<'_>>(structured).and_then(|it| json::count(it.bytes));
     let left_out = left_out.and_then(|bytes| usize::try_from(bytes).ok());
     Some(left_out.unwrap_or(0).max(raw.get().len()))
 }
@@ -95,7 +100,7 @@ fn size(structured: Raw<'_>) -> Option<usize> {
 /// A result says what was used since the one before it. Results of older versions give the sum,
 /// some of them also over what earlier processes of a session used, and still older ones leave out
 /// what agents below the agent used.
-fn settle(heard: &mut Heard, event: &Told<'_>) {
+fn settle(heard: &mut StreamState, event: &ClaudeResult<'_>) {
     if let Some((usage, cost)) = by_model(event.since) {
         heard.counter.settle(usage);
         heard.cost_usd = Some(heard.cost_usd.unwrap_or_default() + cost);
@@ -117,12 +122,12 @@ fn settle(heard: &mut Heard, event: &Told<'_>) {
 }
 
 /// Returns the sum over all models, if there is a list of them.
-fn by_model(raw: Raw<'_>) -> Option<(Usage, f64)> {
+fn by_model(raw: RawField<'_>) -> Option<(TokenUsage, f64)> {
     let models: BTreeMap<String, ModelUsage<'_>> = json::read(raw)?;
     let count = |raw| json::count(raw).unwrap_or_default();
-    let mut sum = (Usage::default(), 0.0);
+    let mut sum = (TokenUsage::default(), 0.0);
     for model in models.values() {
-        sum.0 += Usage {
+        sum.0 += TokenUsage {
             input_tokens: count(model.input),
             output_tokens: count(model.output),
             cache_read_tokens: count(model.cache_read),
@@ -135,13 +140,18 @@ fn by_model(raw: Raw<'_>) -> Option<(Usage, f64)> {
 
 /// Returns what went wrong. No single field is believed: `subtype` says `success` of requests
 /// that the server refused.
-fn trouble(heard: &Heard, event: &Told<'_>, answer: &str, is_of_model: bool) -> Option<Trouble> {
+fn trouble(
+    heard: &StreamState,
+    event: &ClaudeResult<'_>,
+    answer: &str,
+    is_of_model: bool,
+) -> Option<ReportedError> {
     let subtype = json::text(event.subtype).unwrap_or_default();
     let is_refusal = json::is(event.stop_reason, "refusal");
     let status = status(event.api_error_status);
     let Some(is_error) = json::flag(event.is_error) else {
         let text = "the agent's result does not say whether it is an error".to_owned();
-        return Some(Trouble { kind: Some(FailureKind::OutputUnparseable), text });
+        return Some(ReportedError { kind: Some(ReasonCode::OutputUnparseable), text });
     };
     let is_aborted =
         json::text(event.terminal_reason).is_some_and(|reason| reason.starts_with("aborted"));
@@ -152,7 +162,7 @@ fn trouble(heard: &Heard, event: &Told<'_>, answer: &str, is_of_model: bool) -> 
     let errors: Vec<String> = json::read(event.errors).unwrap_or_default();
     let text = if answer.trim().is_empty() { errors.join("\n") } else { answer.to_owned() };
     let kind = is_refusal
-        .then_some(FailureKind::AgentRefused)
+        .then_some(ReasonCode::AgentRefused)
         .or_else(|| of_word(&subtype))
         .or_else(|| of_word(&json::text(event.terminal_reason)?))
         .or_else(|| of_word(&json::text(event.api_error)?))
@@ -161,26 +171,26 @@ fn trouble(heard: &Heard, event: &Told<'_>, answer: &str, is_of_model: bool) -> 
         .or_else(|| heard.trouble.as_ref()?.kind)
         // A model may write about anything.
         .or_else(|| of_text(&text).filter(|_| !is_of_model));
-    Some(Trouble { kind, text: head(&text, ANSWER_BYTES).to_owned() })
+    Some(ReportedError { kind, text: head(&text, ANSWER_BYTES).to_owned() })
 }
 
 /// Returns what a word of the program for trouble means, as far as that is certain.
-pub(super) fn of_word(word: &str) -> Option<FailureKind> {
+pub(super) fn of_word(word: &str) -> Option<ReasonCode> {
     match word {
-        "error_max_turns" | "max_turns" => Some(FailureKind::TurnLimit),
-        "error_max_budget_usd" | "budget_exhausted" => Some(FailureKind::BudgetExceeded),
+        "error_max_turns" | "max_turns" => Some(ReasonCode::TurnLimit),
+        "error_max_budget_usd" | "budget_exhausted" => Some(ReasonCode::BudgetExceeded),
         "error_max_structured_output_retries" | "structured_output_retry_exhausted" => {
-            Some(FailureKind::SchemaInvalid)
+            Some(ReasonCode::SchemaInvalid)
         }
         "prompt_too_long" | "max_output_tokens" | "autocompact_thrashing" => {
-            Some(FailureKind::ContextOverflow)
+            Some(ReasonCode::ContextOverflow)
         }
         "connection_failed"
         | "no_response"
         | "stream_idle_timeout"
         | "computer_slept"
         | "tls_untrusted_ca"
-        | "network_edge_blocked" => Some(FailureKind::NetworkError),
+        | "network_edge_blocked" => Some(ReasonCode::NetworkError),
         "authentication_failed"
         | "oauth_org_not_allowed"
         | "account_on_hold"
@@ -192,19 +202,19 @@ pub(super) fn of_word(word: &str) -> Option<FailureKind> {
         | "gateway_session_expired"
         | "api_key_auth_disabled"
         | "org_disabled_credential"
-        | "invalid_credential_header" => Some(FailureKind::AuthFailed),
+        | "invalid_credential_header" => Some(ReasonCode::AuthFailed),
         "billing_error" | "model_requires_usage_credits" | "long_context_credits_required" => {
-            Some(FailureKind::QuotaExhausted)
+            Some(ReasonCode::QuotaExhausted)
         }
-        "rate_limit" => Some(FailureKind::RateLimited),
-        "overloaded" => Some(FailureKind::ProviderOverloaded),
-        "server_error" => Some(FailureKind::DependencyUnavailable),
+        "rate_limit" => Some(ReasonCode::RateLimited),
+        "overloaded" => Some(ReasonCode::ProviderOverloaded),
+        "server_error" => Some(ReasonCode::DependencyUnavailable),
         "empty_completion"
         | "malformed_tool_use_exhausted"
         | "aborted_streaming"
-        | "aborted_tools" => Some(FailureKind::AgentCrashed),
-        "hook_denied" | "dlp_request_denied" => Some(FailureKind::PermissionDenied),
-        "safety_monitor_blocked" => Some(FailureKind::AgentRefused),
+        | "aborted_tools" => Some(ReasonCode::AgentCrashed),
+        "hook_denied" | "dlp_request_denied" => Some(ReasonCode::PermissionDenied),
+        "safety_monitor_blocked" => Some(ReasonCode::AgentRefused),
         _ => None,
     }
 }

@@ -3,22 +3,22 @@
 use std::borrow::Cow;
 
 use super::{
-    Denied, Heard, Notice, Usage,
-    json::{self, Raw, partial},
-    stream::{ABOUT_CHARS, ANSWER_BYTES, Ending, RESULT_BYTES, SPOKEN_BYTES},
-    trouble::{Trouble, of_status},
+    DeniedTool, StreamEvent, StreamState, TokenUsage,
+    json::{self, RawField, partial},
+    stream::{ABOUT_CHARS, ANSWER_BYTES, RESULT_BYTES, SPOKEN_BYTES, StreamResult},
+    trouble::{ReportedError, of_status},
     words::{head, one_line, oversize, passage},
 };
-use crate::{classify::of_text, failure::FailureKind};
+use crate::{classify::of_text, failure::ReasonCode};
 
 partial! {
     /// An event.
-    Event { kind = "type", thread_id, item, usage, error, message }
+    CodexEvent { kind = "type", thread_id, item, usage, error, message }
 }
 
 partial! {
     /// Something that the agent does or says.
-    Item {
+    CodexItem {
         id, kind = "type", text, command, changes, server, tool, query, status,
         output = "aggregated_output", error,
     }
@@ -26,12 +26,12 @@ partial! {
 
 partial! {
     /// A change of a file.
-    Change { path, kind }
+    CodexFileChange { path, kind }
 }
 
 partial! {
     /// The usage of the whole thread.
-    Tokens {
+    CodexTokens {
         input = "input_tokens", cached = "cached_input_tokens",
         written = "cache_write_input_tokens", output = "output_tokens",
     }
@@ -39,41 +39,46 @@ partial! {
 
 partial! {
     /// The message of an error.
-    Complaint { message }
+    CodexError { message }
 }
 
 /// The texts of errors, in lower case, each with its failure kind.
-const COMPLAINTS: &[(&str, FailureKind)] = &[
-    ("is at capacity", FailureKind::ProviderOverloaded),
-    ("experiencing high demand", FailureKind::ProviderOverloaded),
-    ("experiencing high load", FailureKind::ProviderOverloaded),
-    ("ran out of room in the model's context window", FailureKind::ContextOverflow),
-    ("reason: content_filter", FailureKind::AgentRefused),
-    ("reason: max_output_tokens", FailureKind::ContextOverflow),
-    ("missing environment variable", FailureKind::AuthFailed),
-    ("stream disconnected before completion", FailureKind::NetworkError),
-    ("connection failed", FailureKind::NetworkError),
+const COMPLAINTS: &[(&str, ReasonCode)] = &[
+    ("is at capacity", ReasonCode::ProviderOverloaded),
+    ("experiencing high demand", ReasonCode::ProviderOverloaded),
+    ("experiencing high load", ReasonCode::ProviderOverloaded),
+    ("ran out of room in the model's context window", ReasonCode::ContextOverflow),
+    ("reason: content_filter", ReasonCode::AgentRefused),
+    ("reason: max_output_tokens", ReasonCode::ContextOverflow),
+    ("missing environment variable", ReasonCode::AuthFailed),
+    ("stream disconnected before completion", ReasonCode::NetworkError),
+    ("connection failed", ReasonCode::NetworkError),
 ];
 
 /// Takes one line and returns whether it was an event.
-pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> bool {
-    let Ok(event) = serde_json::from_str::<Event<'_>>(line) else { return false };
+pub(super) fn hear(heard: &mut StreamState, line: &str, notices: &mut Vec<StreamEvent>) -> bool {
+    let Ok(event) = serde_json::from_str::<CodexEvent<'_>>(line) else { return false };
     let Some(kind) = json::text(event.kind) else { return false };
     heard.is_at_rest &= !(kind.starts_with("item.") || kind == "turn.started");
     match &*kind {
         "thread.started" => {
             let Some(id) = json::session(event.thread_id) else { return true };
             if heard.begin(id.clone(), None) {
-                notices.push(Notice::Session { id, model: None, cwd: None, permission_mode: None });
+                notices.push(StreamEvent::Session {
+                    id,
+                    model: None,
+                    cwd: None,
+                    permission_mode: None,
+                });
             }
         }
         "item.started" => {
-            if let Some(item) = json::read::<Item<'_>>(event.item) {
+            if let Some(item) = json::read::<CodexItem<'_>>(event.item) {
                 notices.extend(item.tool());
             }
         }
         "item.completed" => {
-            if let Some(item) = json::read::<Item<'_>>(event.item) {
+            if let Some(item) = json::read::<CodexItem<'_>>(event.item) {
                 completed(heard, &item, notices);
             }
         }
@@ -84,17 +89,18 @@ pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> 
             }
             let answer = std::mem::take(&mut heard.spoken);
             let oversize = heard.oversize.take();
-            let ending = Ending { answer, oversize, is_of_model: true, ..Ending::default() };
+            let ending =
+                StreamResult { answer, oversize, is_of_model: true, ..StreamResult::default() };
             heard.end(ending, None);
-            notices.push(Notice::Usage(heard.usage()));
-            notices.push(Notice::Ended);
+            notices.push(StreamEvent::Usage(heard.usage()));
+            notices.push(StreamEvent::Ended);
         }
         "turn.failed" => {
-            let complaint = json::read::<Complaint<'_>>(event.error);
+            let complaint = json::read::<CodexError<'_>>(event.error);
             let said = complaint.and_then(|complaint| json::text(complaint.message));
             let trouble = Some(trouble(&said.unwrap_or_default()));
-            heard.end(Ending { trouble, ..Ending::default() }, None);
-            notices.push(Notice::Ended);
+            heard.end(StreamResult { trouble, ..StreamResult::default() }, None);
+            notices.push(StreamEvent::Ended);
         }
         // New kinds come with every release.
         _ => {}
@@ -102,11 +108,11 @@ pub(super) fn hear(heard: &mut Heard, line: &str, notices: &mut Vec<Notice>) -> 
     true
 }
 
-impl<'a> Item<'a> {
+impl<'a> CodexItem<'a> {
     /// Returns that a tool is used, if it is one.
-    fn tool(&self) -> Option<Notice> {
+    fn tool(&self) -> Option<StreamEvent> {
         let name = self.tool_name()?;
-        Some(Notice::Tool { name: name.into_owned(), about: self.about() })
+        Some(StreamEvent::Tool { name: name.into_owned(), about: self.about() })
     }
 
     fn tool_name(&self) -> Option<Cow<'a, str>> {
@@ -128,8 +134,8 @@ impl<'a> Item<'a> {
         if let Some(command) = json::text(self.command) {
             return one_line(without_shell(&command), ABOUT_CHARS);
         }
-        let changes: Vec<Change<'_>> = json::read(self.changes).unwrap_or_default();
-        let change = |change: Change<'_>| {
+        let changes: Vec<CodexFileChange<'_>> = json::read(self.changes).unwrap_or_default();
+        let change = |change: CodexFileChange<'_>| {
             let kind = json::text(change.kind).unwrap_or_default();
             Some(format!("{kind} {}", json::text(change.path)?))
         };
@@ -151,31 +157,31 @@ impl<'a> Item<'a> {
     }
 }
 
-fn completed(heard: &mut Heard, item: &Item<'_>, notices: &mut Vec<Notice>) {
+fn completed(heard: &mut StreamState, item: &CodexItem<'_>, notices: &mut Vec<StreamEvent>) {
     if json::is(item.kind, "agent_message") {
         heard.went_well();
         let text = json::text(item.text).unwrap_or_default();
         head(&text, ANSWER_BYTES).clone_into(&mut heard.spoken);
         heard.oversize = oversize(text.len(), ANSWER_BYTES);
-        notices.push(Notice::Spoke { text: passage(&text, SPOKEN_BYTES) });
+        notices.push(StreamEvent::Spoke { text: passage(&text, SPOKEN_BYTES) });
         return;
     }
     let Some(tool) = item.tool_name() else { return };
     heard.tools = heard.tools.saturating_add(1);
     if item.is_denied() {
         let id = json::text(item.id).unwrap_or_default();
-        heard.deny(id, Denied { tool: tool.into_owned(), about: item.about() });
+        heard.deny(id, DeniedTool { tool: tool.into_owned(), about: item.about() });
     }
     if item.status.is_some() && !json::is(item.status, "completed") {
-        let complaint = json::read::<Complaint<'_>>(item.error);
+        let complaint = json::read::<CodexError<'_>>(item.error);
         let text = json::text(item.output).or_else(|| json::text(complaint?.message));
         let text = passage(&text.unwrap_or_default(), RESULT_BYTES);
-        notices.push(Notice::ToolFailed { text });
+        notices.push(StreamEvent::ToolFailed { text });
     }
 }
 
 /// Takes a complaint, which is about a request that is made again or about the end.
-fn complain(heard: &mut Heard, text: &str, notices: &mut Vec<Notice>) {
+fn complain(heard: &mut StreamState, text: &str, notices: &mut Vec<StreamEvent>) {
     let Some(rest) = text.strip_prefix("Reconnecting...") else {
         heard.trouble = Some(trouble(text));
         return;
@@ -183,18 +189,18 @@ fn complain(heard: &mut Heard, text: &str, notices: &mut Vec<Notice>) {
     let rest = rest.trim();
     let attempt = rest.split('/').next().and_then(|number| number.parse().ok());
     let error = rest.split_once('(').map_or(rest, |(_, error)| error);
-    notices.push(Notice::Retrying {
+    notices.push(StreamEvent::Retrying {
         attempt: attempt.unwrap_or_default(),
         status: status_in(rest),
         error: one_line(error.trim_end_matches(')'), ABOUT_CHARS),
     });
 }
 
-fn trouble(text: &str) -> Trouble {
+fn trouble(text: &str) -> ReportedError {
     let lower = text.to_lowercase();
     let said = COMPLAINTS.iter().find(|(phrase, _)| lower.contains(phrase)).map(|(_, kind)| *kind);
     let kind = of_status(status_in(text)).or(said).or_else(|| of_text(text));
-    Trouble { kind, text: head(text, SPOKEN_BYTES).to_owned() }
+    ReportedError { kind, text: head(text, SPOKEN_BYTES).to_owned() }
 }
 
 /// Returns what a server answered, where the program says so: `unexpected status 401 …`.
@@ -204,11 +210,11 @@ fn status_in(text: &str) -> Option<u16> {
     word.parse().ok().filter(|status| (400..600).contains(status))
 }
 
-fn tokens(raw: Raw<'_>) -> Option<Usage> {
-    let tokens = json::read::<Tokens<'_>>(raw)?;
+fn tokens(raw: RawField<'_>) -> Option<TokenUsage> {
+    let tokens = json::read::<CodexTokens<'_>>(raw)?;
     let count = |raw| json::count(raw).unwrap_or_default();
     let (cached, written) = (count(tokens.cached), count(tokens.written));
-    Some(Usage {
+    Some(TokenUsage {
         // All that was read is counted there, from where ever it came.
         input_tokens: count(tokens.input).saturating_sub(cached).saturating_sub(written),
         output_tokens: count(tokens.output),
@@ -229,12 +235,12 @@ fn without_shell(command: &str) -> &str {
 
 /// Returns the tools that the program says on its standard error that it did not allow; its
 /// stream does not tell of them.
-pub(super) fn denied(stderr: &str) -> impl Iterator<Item = Denied> {
+pub(super) fn denied(stderr: &str) -> impl Iterator<Item = DeniedTool> {
     let rejected =
         stderr.lines().filter(|line| line.contains("rejected by user approval settings"));
     rejected.map(|line| {
         let about = line.split_once("error=").map_or(line, |(_, about)| about);
         let tool = if about.starts_with("patch") { "file_change" } else { "command_execution" };
-        Denied { tool: tool.to_owned(), about: one_line(about, ABOUT_CHARS) }
+        DeniedTool { tool: tool.to_owned(), about: one_line(about, ABOUT_CHARS) }
     })
 }

@@ -5,7 +5,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use super::Usage;
+use super::TokenUsage;
 
 /// The number of messages that are remembered. Subagents speak in turns, so the message that
 /// goes on is among the last ones.
@@ -16,35 +16,35 @@ const RECENT: usize = 64;
 /// A message is told in several events, each with the usage so far; the last word on what was
 /// used comes with a result.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Counter {
+pub(super) struct TokenCounter {
     /// The last messages since the last result, and what was counted for them.
-    recent: VecDeque<(u64, Usage)>,
+    recent: VecDeque<(u64, TokenUsage)>,
     /// The usage that results reported.
-    settled: Usage,
+    settled: TokenUsage,
     /// The usage that messages reported since the last result.
-    running: Usage,
+    running: TokenUsage,
 }
 
-impl Counter {
+impl TokenCounter {
     /// Returns everything that was used.
-    pub(super) fn sum(&self) -> Usage {
+    pub(super) fn sum(&self) -> TokenUsage {
         let mut sum = self.settled;
         sum += self.running;
         sum
     }
 
     /// Returns what results said was used.
-    pub(super) fn settled(&self) -> Usage {
+    pub(super) fn settled(&self) -> TokenUsage {
         self.settled
     }
 
     /// Returns what messages since the last result said was used.
-    pub(super) fn unsettled(&self) -> Usage {
+    pub(super) fn unsettled(&self) -> TokenUsage {
         self.running
     }
 
     /// Counts what a message has used so far, and returns whether that is more than was known.
-    pub(super) fn message(&mut self, id: &str, usage: Usage) -> bool {
+    pub(super) fn message(&mut self, id: &str, usage: TokenUsage) -> bool {
         let mut hasher = DefaultHasher::new();
         id.hash(&mut hasher);
         let id = hasher.finish();
@@ -65,19 +65,19 @@ impl Counter {
     }
 
     /// Takes what a result says was used since the result before it.
-    pub(super) fn settle(&mut self, since: Usage) {
+    pub(super) fn settle(&mut self, since: TokenUsage) {
         self.settled += since;
         self.forget();
     }
 
     /// Takes what a result says was used altogether.
-    pub(super) fn settle_all(&mut self, all: Usage) {
+    pub(super) fn settle_all(&mut self, all: TokenUsage) {
         self.settled = all;
         self.forget();
     }
 
     fn forget(&mut self) {
-        self.running = Usage::default();
+        self.running = TokenUsage::default();
         self.recent.clear();
     }
 }
@@ -88,13 +88,13 @@ mod tests {
 
     use super::*;
 
-    fn used(input_tokens: u64, output_tokens: u64) -> Usage {
-        Usage { input_tokens, output_tokens, ..Usage::default() }
+    fn used(input_tokens: u64, output_tokens: u64) -> TokenUsage {
+        TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() }
     }
 
     #[test]
     fn a_message_counts_once_and_grows() {
-        let mut counter = Counter::default();
+        let mut counter = TokenCounter::default();
         assert!(counter.message("a", used(100, 1)));
         assert!(!counter.message("a", used(100, 1)));
         assert!(counter.message("b", used(50, 1)));
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_result_has_the_last_word() {
-        let mut counter = Counter::default();
+        let mut counter = TokenCounter::default();
         counter.message("a", used(100, 1));
         counter.settle(used(300, 60));
         assert_eq!(counter.sum(), used(300, 60));
@@ -122,8 +122,8 @@ mod tests {
             messages in prop::collection::vec((0_u64..9999, 0_u64..9999), 0..40),
             repeats in 1_usize..4,
         ) {
-            let mut counter = Counter::default();
-            let mut expected = Usage::default();
+            let mut counter = TokenCounter::default();
+            let mut expected = TokenUsage::default();
             for (id, (input, output)) in messages.iter().enumerate() {
                 for _ in 0..repeats {
                     counter.message(&id.to_string(), used(*input, *output));

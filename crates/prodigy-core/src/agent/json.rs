@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::words::one_line;
 
 /// A value that is read later or never.
-pub(super) type Raw<'a> = Option<&'a RawValue>;
+pub(super) type RawField<'a> = Option<&'a RawValue>;
 
 /// Defines an object of which only some fields matter, each read later or never.
 macro_rules! partial {
@@ -24,7 +24,7 @@ macro_rules! partial {
         struct $name<'a> {
             $(
                 #[serde(borrow $(, rename = $wire)?)]
-                $field: $crate::agent::json::Raw<'a>,
+                $field: $crate::agent::json::RawField<'a>,
             )*
         }
     };
@@ -32,28 +32,28 @@ macro_rules! partial {
 pub(super) use partial;
 
 /// Reads an object of which only the fields of `T` matter.
-pub(super) fn read<'a, T: Deserialize<'a>>(raw: Raw<'a>) -> Option<T> {
+pub(super) fn read<'a, T: Deserialize<'a>>(raw: RawField<'a>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }
 
 /// Returns a text. Halves of characters, which JavaScript leaves where it cuts, are replaced.
-pub(super) fn text(raw: Raw<'_>) -> Option<Cow<'_, str>> {
+pub(super) fn text(raw: RawField<'_>) -> Option<Cow<'_, str>> {
     let whole = raw?.get();
     let inner = whole.strip_prefix('"')?.strip_suffix('"')?;
     if !inner.contains('\\') {
         return Some(Cow::Borrowed(inner));
     }
-    serde_json::from_str(whole).ok().map(|Lossy(text)| Cow::Owned(text))
+    serde_json::from_str(whole).ok().map(|LossyText(text)| Cow::Owned(text))
 }
 
 /// Returns a text that is kept and shown in a line.
-pub(super) fn line(raw: Raw<'_>) -> Option<String> {
+pub(super) fn line(raw: RawField<'_>) -> Option<String> {
     const LONGEST: usize = 300;
     text(raw).map(|text| one_line(&text, LONGEST))
 }
 
 /// Returns the name of a session, if it can be one: it becomes a part of paths and arguments.
-pub(super) fn session(raw: Raw<'_>) -> Option<String> {
+pub(super) fn session(raw: RawField<'_>) -> Option<String> {
     text(raw).filter(|name| is_session_name(name)).map(Cow::into_owned)
 }
 
@@ -67,12 +67,12 @@ pub fn is_session_name(name: &str) -> bool {
 }
 
 /// Returns whether a text is there and is the given one.
-pub(super) fn is(raw: Raw<'_>, word: &str) -> bool {
+pub(super) fn is(raw: RawField<'_>, word: &str) -> bool {
     text(raw).is_some_and(|text| text == word)
 }
 
 /// Returns a number of what can be counted.
-pub(super) fn count(raw: Raw<'_>) -> Option<u64> {
+pub(super) fn count(raw: RawField<'_>) -> Option<u64> {
     let written = raw?.get();
     written.parse().ok().or_else(|| {
         // JavaScript has one kind of number, and may write a count as `1e3` or `2.0`.
@@ -87,42 +87,42 @@ pub(super) fn count(raw: Raw<'_>) -> Option<u64> {
 }
 
 /// Returns a number that fits into 32 bits.
-pub(super) fn small(raw: Raw<'_>) -> Option<u32> {
+pub(super) fn small(raw: RawField<'_>) -> Option<u32> {
     count(raw).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// Returns an amount that is not negative, and of which sums are sums: nobody pays so much.
-pub(super) fn amount(raw: Raw<'_>) -> Option<f64> {
+pub(super) fn amount(raw: RawField<'_>) -> Option<f64> {
     const GREATEST: f64 = 1e9;
     let number: f64 = raw?.get().parse().ok()?;
     (0.0..=GREATEST).contains(&number).then_some(number)
 }
 
 /// Returns yes or no.
-pub(super) fn flag(raw: Raw<'_>) -> Option<bool> {
+pub(super) fn flag(raw: RawField<'_>) -> Option<bool> {
     raw?.get().parse().ok()
 }
 
 /// A text whose halves of characters are replaced.
-struct Lossy(String);
+struct LossyText(String);
 
-impl<'de> Deserialize<'de> for Lossy {
+impl<'de> Deserialize<'de> for LossyText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_bytes(Bytes)
+        deserializer.deserialize_bytes(LossyTextVisitor)
     }
 }
 
-struct Bytes;
+struct LossyTextVisitor;
 
-impl Visitor<'_> for Bytes {
-    type Value = Lossy;
+impl Visitor<'_> for LossyTextVisitor {
+    type Value = LossyText;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text")
     }
 
-    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Lossy, E> {
-        Ok(Lossy(String::from_utf8_lossy(bytes).into_owned()))
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<LossyText, E> {
+        Ok(LossyText(String::from_utf8_lossy(bytes).into_owned()))
     }
 }
 

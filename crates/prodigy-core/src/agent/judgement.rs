@@ -26,7 +26,7 @@ const SHOWN: usize = 120;
 const DONE: &[&str] = &["complete", "completed", "passed", "success"];
 
 /// A JSON object as it was written: also that it has a name twice.
-struct Written {
+struct ParsedObject {
     fields: Map<String, Value>,
     /// A name that it has twice, with different values.
     contradiction: Option<String>,
@@ -77,7 +77,7 @@ fn is_done(status: &str) -> bool {
     DONE.iter().any(|word| status.eq_ignore_ascii_case(word))
 }
 
-fn alone(text: &str) -> Option<Written> {
+fn alone(text: &str) -> Option<ParsedObject> {
     serde_json::from_str(text.trim()).ok()
 }
 
@@ -85,13 +85,13 @@ fn alone(text: &str) -> Option<Written> {
 fn among(
     text: &str,
     is_verdict: impl Fn(&Map<String, Value>) -> bool,
-) -> Result<Vec<Written>, String> {
+) -> Result<Vec<ParsedObject>, String> {
     let from = text.len().saturating_sub(LOOKED_AT);
     let from = (from..=text.len()).find(|at| text.is_char_boundary(*at));
     let mut rest = from.and_then(|from| text.get(from..)).unwrap_or_default();
     let (mut all, mut behind) = (Vec::new(), rest);
     while let Some(text) = rest.find('{').and_then(|at| rest.get(at..)) {
-        let mut values = Deserializer::from_str(text).into_iter::<Written>();
+        let mut values = Deserializer::from_str(text).into_iter::<ParsedObject>();
         let found = values.next().and_then(Result::ok);
         // What is inside an object that was read is not looked at again.
         let read = if found.is_some() { values.byte_offset() } else { 1 };
@@ -111,7 +111,7 @@ fn among(
 }
 
 /// Returns the last of several verdicts, if all of them say the same.
-fn agreed(all: Vec<Written>) -> Result<Option<Map<String, Value>>, String> {
+fn agreed(all: Vec<ParsedObject>) -> Result<Option<Map<String, Value>>, String> {
     let mut last: Option<Map<String, Value>> = None;
     for fields in all.into_iter().map(checked) {
         let fields = fields?;
@@ -125,7 +125,9 @@ fn agreed(all: Vec<Written>) -> Result<Option<Map<String, Value>>, String> {
 }
 
 /// Checks that a verdict does not contradict itself.
-fn checked(Written { fields, contradiction }: Written) -> Result<Map<String, Value>, String> {
+fn checked(
+    ParsedObject { fields, contradiction }: ParsedObject,
+) -> Result<Map<String, Value>, String> {
     if let Some(name) = contradiction {
         return Err(format!("it has `{name}` twice, with different values"));
     }
@@ -147,18 +149,21 @@ fn checked(Written { fields, contradiction }: Written) -> Result<Map<String, Val
     Ok(fields)
 }
 
-impl<'de> Deserialize<'de> for Written {
+impl<'de> Deserialize<'de> for ParsedObject {
     fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Written;
+        struct ParsedObjectVisitor;
+        impl<'de> Visitor<'de> for ParsedObjectVisitor {
+            type Value = ParsedObject;
 
             fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
                 to.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Written, A::Error> {
-                let mut read = Written { fields: Map::new(), contradiction: None };
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut entries: A,
+            ) -> Result<ParsedObject, A::Error> {
+                let mut read = ParsedObject { fields: Map::new(), contradiction: None };
                 while let Some((name, value)) = entries.next_entry::<String, Value>()? {
                     if read.fields.get(&name).is_some_and(|before| *before != value) {
                         read.contradiction = Some(name.clone());
@@ -168,7 +173,7 @@ impl<'de> Deserialize<'de> for Written {
                 Ok(read)
             }
         }
-        input.deserialize_map(Reader)
+        input.deserialize_map(ParsedObjectVisitor)
     }
 }
 

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::json::{self, Raw, partial};
+use super::json::{self, RawField, partial};
 use crate::Timestamp;
 
 /// A limit of an account that an agent ran into.
 ///
 /// It says nothing about the item that the agent worked on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Limit {
+pub struct QuotaLimit {
     /// Which kind of limit.
-    pub kind: LimitKind,
+    pub kind: QuotaKind,
     /// When it is lifted, if the provider said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resets_at: Option<Timestamp>,
@@ -25,22 +25,22 @@ pub struct Limit {
     pub message: String,
 }
 
-impl Limit {
+impl QuotaLimit {
     /// Makes one of which only that it was reached is known.
     pub fn without_end(message: impl Into<String>) -> Self {
-        let (kind, message) = (LimitKind::Usage, message.into());
+        let (kind, message) = (QuotaKind::Usage, message.into());
         Self { kind, resets_at: None, window: None, message }
     }
 
     /// Makes the limit of a budget that cannot be kept because a cost is unknown.
     pub fn unknown_cost(message: impl Into<String>) -> Self {
-        let (kind, message) = (LimitKind::UnknownCost, message.into());
+        let (kind, message) = (QuotaKind::UnknownCost, message.into());
         Self { kind, resets_at: None, window: None, message }
     }
 
     /// Makes the limit of an account that cannot be used until somebody logs in or renews a key.
     pub fn no_access(message: impl Into<String>) -> Self {
-        let (kind, message) = (LimitKind::Access, message.into());
+        let (kind, message) = (QuotaKind::Access, message.into());
         Self { kind, resets_at: None, window: None, message }
     }
 }
@@ -48,7 +48,7 @@ impl Limit {
 /// The kinds of limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum LimitKind {
+pub enum QuotaKind {
     /// Time lifts it.
     Usage,
     /// Money lifts it, and waiting does not.
@@ -61,7 +61,7 @@ pub enum LimitKind {
 
 partial! {
     /// The provider's report on the limits of the account.
-    Info {
+    RateLimitInfo {
         status, resets_at = "resetsAt", window = "rateLimitType", utilization,
         windows = "unifiedWindows",
         overage_status = "overageStatus", overage_resets_at = "overageResetsAt",
@@ -72,49 +72,50 @@ partial! {
 
 partial! {
     /// The utilization of one limit.
-    Window { utilization, resets_at = "resetsAt" }
+    RateLimitWindow { utilization, resets_at = "resetsAt" }
 }
 
 /// The content of an event about the limits of the account.
-pub(super) struct RateLimit {
+pub(super) struct QuotaStatus {
     /// The limit that stands in the way.
-    pub(super) limit: Option<Limit>,
+    pub(super) limit: Option<QuotaLimit>,
     /// The utilization of each limit.
-    pub(super) windows: Vec<UsedWindow>,
+    pub(super) windows: Vec<QuotaWindow>,
 }
 
 /// The utilization of one limit, and the time of its reset.
-pub(super) struct UsedWindow {
+pub(super) struct QuotaWindow {
     pub(super) name: String,
     pub(super) share: f64,
     pub(super) resets_at: Option<Timestamp>,
 }
 
-impl RateLimit {
+impl QuotaStatus {
     /// Reads what the provider says, if it says anything.
-    pub(super) fn read(raw: Raw<'_>) -> Option<Self> {
-        let info = json::read::<Info<'_>>(raw)?;
+    pub(super) fn read(raw: RawField<'_>) -> Option<Self> {
+        let info = json::read::<RateLimitInfo<'_>>(raw)?;
         let window = json::line(info.window);
-        let windows: BTreeMap<String, Window<'_>> = json::read(info.windows).unwrap_or_default();
+        let windows: BTreeMap<String, RateLimitWindow<'_>> =
+            json::read(info.windows).unwrap_or_default();
         let named_reset = reset(info.resets_at);
-        let used = |(name, own): (String, Window<'_>)| {
+        let used = |(name, own): (String, RateLimitWindow<'_>)| {
             // What the event says of the time is about the limit that it names.
             let named = named_reset.filter(|_| window.as_deref() == Some(&name));
             let resets_at = reset(own.resets_at).or(named);
-            json::amount(own.utilization).map(|share| UsedWindow { name, share, resets_at })
+            json::amount(own.utilization).map(|share| QuotaWindow { name, share, resets_at })
         };
-        let mut windows: Vec<UsedWindow> = windows.into_iter().filter_map(used).collect();
+        let mut windows: Vec<QuotaWindow> = windows.into_iter().filter_map(used).collect();
         if windows.is_empty() {
             let alone = window.clone().zip(json::amount(info.utilization));
             let resets_at = named_reset;
-            windows.extend(alone.map(|(name, share)| UsedWindow { name, share, resets_at }));
+            windows.extend(alone.map(|(name, share)| QuotaWindow { name, share, resets_at }));
         }
         let limit = info.is_in_the_way().then(|| info.limit(window));
         Some(Self { limit, windows })
     }
 }
 
-impl Info<'_> {
+impl RateLimitInfo<'_> {
     /// Returns whether requests are refused. Where more usage may be paid for, they are not.
     fn is_in_the_way(&self) -> bool {
         let is_paid_for = json::flag(self.is_using_overage) == Some(true)
@@ -124,22 +125,22 @@ impl Info<'_> {
         json::is(self.status, "rejected") && !is_paid_for
     }
 
-    fn limit(&self, window: Option<String>) -> Limit {
+    fn limit(&self, window: Option<String>) -> QuotaLimit {
         let moment = |raw| json::count(raw).and_then(moment);
         let resets_at = moment(self.resets_at).or_else(|| moment(self.overage_resets_at));
         let is_out_of_credits = json::is(self.overage_disabled_reason, "out_of_credits");
         let kind = match resets_at {
-            None if is_out_of_credits => LimitKind::Credits,
-            None | Some(_) => LimitKind::Usage,
+            None if is_out_of_credits => QuotaKind::Credits,
+            None | Some(_) => QuotaKind::Usage,
         };
         let name = window.as_deref().map_or_else(String::new, |name| format!(" `{name}`"));
         let message = format!("the account's limit{name} is reached");
-        Limit { kind, resets_at, window, message }
+        QuotaLimit { kind, resets_at, window, message }
     }
 }
 
 /// Returns the moment that a field names, if it names one.
-fn reset(raw: Raw<'_>) -> Option<Timestamp> {
+fn reset(raw: RawField<'_>) -> Option<Timestamp> {
     json::count(raw).and_then(moment)
 }
 

@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 
 use super::{
-    Limit, LimitKind, reset,
+    QuotaKind, QuotaLimit, reset,
     words::{one_line, tail},
 };
 use crate::{Timestamp, classify::last_words, signature::without_escapes};
@@ -123,7 +123,7 @@ const OPENINGS: &[&str] = &["fatal", "api", "error", "agent", "claude", "codex"]
 /// Words that stand between a limit and what is said of it.
 const FILLERS: &[&str] = &["has", "been", "is", "was", "will"];
 
-impl Limit {
+impl QuotaLimit {
     /// Finds a limit of the account in what an agent or its provider says of an error.
     ///
     /// A time of day is the next such moment in the zone that the text names, or else in the
@@ -139,8 +139,8 @@ impl Limit {
         let rest = lower.get(from..).unwrap_or_default();
         let resets_at = reset::find(rest, now, zone);
         let kind = match resets_at {
-            None if credits.is_some() || is_money(rest) => LimitKind::Credits,
-            None | Some(_) => LimitKind::Usage,
+            None if credits.is_some() || is_money(rest) => QuotaKind::Credits,
+            None | Some(_) => QuotaKind::Usage,
         };
         let before = text.get(..from).unwrap_or_default();
         let line_from = before.rfind('\n').map_or(0, |end| end + 1);
@@ -185,11 +185,11 @@ fn is_money(text: &str) -> bool {
 }
 
 /// A word and where it begins.
-type Word<'a> = (usize, &'a str);
+type LocatedWord<'a> = (usize, &'a str);
 
 /// Returns where a sentence about a limit begins whose word `limit` is the given one, and
 /// which limit it is.
-fn usage(words: &[Word<'_>], at: usize) -> Option<(usize, Option<String>)> {
+fn usage(words: &[LocatedWord<'_>], at: usize) -> Option<(usize, Option<String>)> {
     let word = |at: usize| words.get(at).map(|(_, word)| *word);
     if !matches!(word(at), Some("limit" | "limits")) {
         return None;
@@ -228,7 +228,7 @@ fn plain(text: &str) -> String {
         .collect()
 }
 
-fn words(text: &str) -> Vec<Word<'_>> {
+fn words(text: &str) -> Vec<LocatedWord<'_>> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '\'' | '_' | '-');
     let mut words = Vec::new();
     let mut from = 0;

@@ -28,11 +28,11 @@ mod tests;
 pub use self::{
     json::is_session_name,
     judgement::{VERDICT_SCHEMA, done_share, judgement, printed_judgement, written_judgement},
-    limit::{Limit, LimitKind},
-    outcome::{Conclusion, Evidence, RunReport, judge},
-    prices::{AgentCost, PriceLevel, Prices, StreamTotals},
+    limit::{QuotaKind, QuotaLimit},
+    outcome::{AgentOutcome, Conclusion, RunEvidence, judge},
+    prices::{AgentCost, PriceLevel, StreamTotals, TokenPrices},
     served::is_served,
     shorten::ShortenedLine,
-    stream::{Denied, Heard, Notice, StreamDialect},
-    usage::Usage,
+    stream::{DeniedTool, StreamDialect, StreamEvent, StreamState},
+    usage::TokenUsage,
 };

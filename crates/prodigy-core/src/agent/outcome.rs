@@ -7,15 +7,15 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::{
-    Denied, Heard, Limit, LimitKind, StreamDialect, Usage, codex,
-    stream::{ANSWER_BYTES, DENIALS, Ending},
-    trouble::Trouble,
+    DeniedTool, QuotaKind, QuotaLimit, StreamDialect, StreamState, TokenUsage, codex,
+    stream::{ANSWER_BYTES, DENIALS, StreamResult},
+    trouble::ReportedError,
     words::{one_line, tail},
 };
 use crate::{
     Timestamp,
-    classify::{Facts, ProcessEnd, classify},
-    failure::FailureKind,
+    classify::{FailureFacts, ProcessEnd, classify},
+    failure::ReasonCode,
 };
 
 /// The longest sentence about a failure.
@@ -25,7 +25,7 @@ const COMPLAINT_BYTES: usize = 8 * 1024;
 
 /// All that is known about a run of an agent that is over.
 #[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
+pub struct RunEvidence<'a> {
     /// The way in which its process ended.
     ///
     /// An agent that lingers after its last answer and is ended for that has exited with 0.
@@ -33,7 +33,7 @@ pub struct Evidence<'a> {
     /// True if the kernel killed a process for lack of memory during the run.
     pub oom_killed: bool,
     /// The stream that it printed to its standard output.
-    pub heard: &'a Heard,
+    pub heard: &'a StreamState,
     /// The end of what it printed to its standard error.
     pub stderr: &'a str,
     /// True if the agent was asked to answer in the form of a schema.
@@ -46,13 +46,13 @@ pub struct Evidence<'a> {
 
 /// The outcome of an agent's run, with all that is worth keeping of it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RunReport {
+pub struct AgentOutcome {
     /// The agent's final answer; empty if there is none.
     pub answer: String,
     /// The answer in the form of the schema.
     pub structured: Option<Value>,
     /// The usage, as far as the agent reported it.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// The cost by the agent's own estimate.
     pub cost_usd: Option<f64>,
     /// The number of turns.
@@ -64,7 +64,7 @@ pub struct RunReport {
     /// The tools that it wanted to use and was not allowed to, at most 20.
     ///
     /// That is no failure by itself: who knows the worktree can tell whether the work was done.
-    pub denied: Vec<Denied>,
+    pub denied: Vec<DeniedTool>,
     /// The conclusion: answered, limited or failed.
     pub conclusion: Conclusion,
 }
@@ -75,18 +75,18 @@ pub enum Conclusion {
     /// It did. What the answer is worth is seen in the worktree.
     Answered,
     /// A limit of the account kept it from answering. That says nothing about the task.
-    Limited(Limit),
+    Limited(QuotaLimit),
     /// It did not.
     Failed {
         /// The reason of the failure, for code.
-        kind: FailureKind,
+        kind: ReasonCode,
         /// The reason of the failure, for people: one line, no full stop.
         message: String,
     },
 }
 
 /// Returns what a run of an agent came to.
-pub fn judge(evidence: Evidence<'_>) -> RunReport {
+pub fn judge(evidence: RunEvidence<'_>) -> AgentOutcome {
     let heard = evidence.heard;
     let ending = heard.ending.as_ref();
     let structured = ending.and_then(|ending| structured(ending, evidence.wants_structured));
@@ -94,7 +94,7 @@ pub fn judge(evidence: Evidence<'_>) -> RunReport {
         // Whatever said so: what only money or a login lifts is a limit of the account.
         Conclusion::Failed { kind, message } => match account_limit(evidence, kind) {
             Some(kind) => {
-                Conclusion::Limited(Limit { kind, resets_at: None, window: None, message })
+                Conclusion::Limited(QuotaLimit { kind, resets_at: None, window: None, message })
             }
             None => Conclusion::Failed { kind, message },
         },
@@ -103,7 +103,7 @@ pub fn judge(evidence: Evidence<'_>) -> RunReport {
     };
     let is_limited = matches!(conclusion, Conclusion::Limited(_));
     let answer = ending.filter(|_| !is_limited).map(|ending| ending.answer.clone());
-    RunReport {
+    AgentOutcome {
         answer: answer.unwrap_or_default(),
         structured,
         usage: heard.usage(),
@@ -120,17 +120,17 @@ pub fn judge(evidence: Evidence<'_>) -> RunReport {
 ///
 /// Words about a refused credential or about money may be about others' if the agent was served
 /// before.
-fn account_limit(evidence: Evidence<'_>, kind: FailureKind) -> Option<LimitKind> {
+fn account_limit(evidence: RunEvidence<'_>, kind: ReasonCode) -> Option<QuotaKind> {
     let is_told = trouble(evidence.heard).and_then(|trouble| trouble.kind) == Some(kind);
     let is_account = is_told || !evidence.heard.is_served();
-    if kind == FailureKind::QuotaExhausted {
-        return is_account.then_some(LimitKind::Credits);
+    if kind == ReasonCode::QuotaExhausted {
+        return is_account.then_some(QuotaKind::Credits);
     }
-    (kind == FailureKind::AuthFailed && is_account).then_some(LimitKind::Access)
+    (kind == ReasonCode::AuthFailed && is_account).then_some(QuotaKind::Access)
 }
 
 /// Returns what the agent says went wrong.
-fn trouble(heard: &Heard) -> Option<&Trouble> {
+fn trouble(heard: &StreamState) -> Option<&ReportedError> {
     match &heard.ending {
         Some(ending) => ending.trouble.as_ref(),
         None => heard.trouble.as_ref(),
@@ -138,7 +138,7 @@ fn trouble(heard: &Heard) -> Option<&Trouble> {
 }
 
 /// Returns the tools that were not allowed, at most 20.
-fn denied(evidence: Evidence<'_>) -> Vec<Denied> {
+fn denied(evidence: RunEvidence<'_>) -> Vec<DeniedTool> {
     let heard = evidence.heard.denied().cloned();
     match evidence.heard.dialect() {
         StreamDialect::Claude => heard.collect(),
@@ -147,13 +147,13 @@ fn denied(evidence: Evidence<'_>) -> Vec<Denied> {
 }
 
 /// Returns the answer in the form of a schema, which some agents give as their only answer.
-fn structured(ending: &Ending, is_wanted: bool) -> Option<Value> {
+fn structured(ending: &StreamResult, is_wanted: bool) -> Option<Value> {
     let answer = is_wanted.then_some(ending.answer.as_str());
     let text = ending.structured.as_deref().or(answer)?;
     serde_json::from_str(text).ok()
 }
 
-fn conclude(evidence: Evidence<'_>, is_structured: bool) -> Conclusion {
+fn conclude(evidence: RunEvidence<'_>, is_structured: bool) -> Conclusion {
     let heard = evidence.heard;
     let trouble = trouble(heard);
     if let Some(limit) = limit(evidence, trouble) {
@@ -169,11 +169,11 @@ fn conclude(evidence: Evidence<'_>, is_structured: bool) -> Conclusion {
         ProcessEnd::Exited(_) | ProcessEnd::Signaled(_) => {}
     }
     if let Some(trouble) = trouble {
-        return failed(trouble.kind.unwrap_or(FailureKind::AgentError), &trouble.text);
+        return failed(trouble.kind.unwrap_or(ReasonCode::AgentError), &trouble.text);
     }
     match &heard.ending {
         None if heard.is_torn && evidence.end == ProcessEnd::Exited(0) => {
-            failed(FailureKind::OutputUnparseable, "the agent's result is damaged")
+            failed(ReasonCode::OutputUnparseable, "the agent's result is damaged")
         }
         // A program that claims success and yet fails has not been believed by itself.
         Some(_) if evidence.end != ProcessEnd::Exited(0) => broken(evidence),
@@ -186,34 +186,34 @@ fn conclude(evidence: Evidence<'_>, is_structured: bool) -> Conclusion {
 ///
 /// No turn at all is no work: the prompt was taken for a command to the program itself. Nothing
 /// said and no tool used is no answer either, whereas silence after work may well be one.
-fn answered(evidence: Evidence<'_>, ending: &Ending, is_structured: bool) -> Conclusion {
+fn answered(evidence: RunEvidence<'_>, ending: &StreamResult, is_structured: bool) -> Conclusion {
     let heard = evidence.heard;
     let is_silent = ending.answer.trim().is_empty();
     if heard.turns == Some(0) {
         let said = one_line(&ending.answer, MESSAGE_CHARS);
         let said = if is_silent { String::new() } else { format!(": {said}") };
-        return failed(FailureKind::AgentError, &format!("the agent did not ask its model{said}"));
+        return failed(ReasonCode::AgentError, &format!("the agent did not ask its model{said}"));
     }
     if let Some(size) = ending.oversize.as_ref().filter(|_| evidence.wants_structured) {
         let text = format!(
             "the agent's answer for `output_schema` has {size}, and at most {ANSWER_BYTES} are taken"
         );
-        return failed(FailureKind::OutputTooLarge, &text);
+        return failed(ReasonCode::OutputTooLarge, &text);
     }
     if evidence.wants_structured && !is_structured {
         let text = "the agent's answer is not in the form that its schema asks for";
-        return failed(FailureKind::OutputUnparseable, text);
+        return failed(ReasonCode::OutputUnparseable, text);
     }
     if is_silent && !is_structured && heard.tools == 0 {
-        return failed(FailureKind::AgentCrashed, "the agent did nothing and said nothing");
+        return failed(ReasonCode::AgentCrashed, "the agent did nothing and said nothing");
     }
     Conclusion::Answered
 }
 
 /// Returns the limit that kept the agent from answering.
-fn limit(evidence: Evidence<'_>, trouble: Option<&Trouble>) -> Option<Limit> {
+fn limit(evidence: RunEvidence<'_>, trouble: Option<&ReportedError>) -> Option<QuotaLimit> {
     let heard = evidence.heard;
-    let in_text = |text: &str| Limit::in_text(text, evidence.now, evidence.zone);
+    let in_text = |text: &str| QuotaLimit::in_text(text, evidence.now, evidence.zone);
     match (&heard.ending, trouble) {
         // An older version calls the limit its answer and says that all is well.
         (Some(ending), None) => {
@@ -224,7 +224,7 @@ fn limit(evidence: Evidence<'_>, trouble: Option<&Trouble>) -> Option<Limit> {
             // A model may write about limits, too.
             let is_of_model = heard.ending.as_ref().is_some_and(|ending| ending.is_of_model);
             let said = if is_of_model { None } else { in_text(&trouble.text) };
-            let is_alike = matches!(trouble.kind, None | Some(FailureKind::RateLimited));
+            let is_alike = matches!(trouble.kind, None | Some(ReasonCode::RateLimited));
             if let Some(mut limit) = heard.limit.clone().filter(|_| is_alike) {
                 // An event has no words and is exact; a text has words and leaves out seconds.
                 limit.message = one_line(&trouble.text, MESSAGE_CHARS);
@@ -246,13 +246,13 @@ fn limit(evidence: Evidence<'_>, trouble: Option<&Trouble>) -> Option<Limit> {
 /// Finds a limit in what the program complained about outside its stream.
 ///
 /// Where its model was at work, what is printed there may be about that work.
-fn complained_limit(evidence: Evidence<'_>) -> Option<Limit> {
+fn complained_limit(evidence: RunEvidence<'_>) -> Option<QuotaLimit> {
     let complaints = complaints(evidence);
     if !evidence.heard.is_served() {
-        return Limit::in_text(&complaints, evidence.now, evidence.zone);
+        return QuotaLimit::in_text(&complaints, evidence.now, evidence.zone);
     }
-    let said = Limit::in_last_lines(&complaints, evidence.now, evidence.zone);
-    said.filter(|limit| limit.kind != LimitKind::Access)
+    let said = QuotaLimit::in_last_lines(&complaints, evidence.now, evidence.zone);
+    said.filter(|limit| limit.kind != QuotaKind::Access)
 }
 
 /// Returns whether an answer is that of an older Claude Code at a limit, and nothing else.
@@ -262,10 +262,10 @@ fn is_old_limit(answer: &str) -> bool {
 }
 
 /// Returns why an agent broke off, from how its process ended and what it said last.
-fn broken(evidence: Evidence<'_>) -> Conclusion {
+fn broken(evidence: RunEvidence<'_>) -> Conclusion {
     let heard = evidence.heard;
     let printed = complaints(evidence);
-    let facts = Facts {
+    let facts = FailureFacts {
         end: evidence.end,
         oom_killed: evidence.oom_killed,
         is_agent: true,
@@ -285,9 +285,9 @@ fn broken(evidence: Evidence<'_>) -> Conclusion {
             // that fails after its answer; one that falls silent has crashed.
             let is_complaint = code != 0 && !printed.trim().is_empty() && heard.events() == 0;
             let kind = match (kind, heard.is_ended()) {
-                (FailureKind::OomKilled, _) => kind,
-                (_, true) => FailureKind::AgentError,
-                (FailureKind::AgentError, false) if !is_complaint => FailureKind::AgentCrashed,
+                (ReasonCode::OomKilled, _) => kind,
+                (_, true) => ReasonCode::AgentError,
+                (ReasonCode::AgentError, false) if !is_complaint => ReasonCode::AgentCrashed,
                 (_, false) => kind,
             };
             let result = if heard.is_ended() { "although it answered" } else { "without a result" };
@@ -298,12 +298,12 @@ fn broken(evidence: Evidence<'_>) -> Conclusion {
 }
 
 /// Returns what the program complained about outside its stream.
-fn complaints(evidence: Evidence<'_>) -> String {
+fn complaints(evidence: RunEvidence<'_>) -> String {
     let stderr = tail(evidence.stderr, COMPLAINT_BYTES);
     format!("{}\n{stderr}", evidence.heard.last_words())
 }
 
-fn failed(kind: FailureKind, text: &str) -> Conclusion {
+fn failed(kind: ReasonCode, text: &str) -> Conclusion {
     let message = one_line(text, MESSAGE_CHARS);
     let message = message.trim_end_matches('.');
     let message = if message.is_empty() { kind.meaning().trim_end_matches('.') } else { message };

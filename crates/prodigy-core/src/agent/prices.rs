@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Usage;
+use super::TokenUsage;
 
 /// Weights of the kinds of tokens beside one that is read and is in no cache. They make results
 /// with much and with little in the cache comparable, and are no prices.
@@ -15,7 +15,7 @@ const FADING: f64 = 0.9;
 
 /// The prices of an agent's tokens, in US dollars per million.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Prices {
+pub struct TokenPrices {
     /// Tokens that are read and are not in a cache.
     pub input: f64,
     /// Tokens that are written.
@@ -26,9 +26,9 @@ pub struct Prices {
     pub cache_write: f64,
 }
 
-impl Prices {
+impl TokenPrices {
     /// Returns what tokens cost, in US dollars.
-    pub fn cost_usd(&self, tokens: Usage) -> f64 {
+    pub fn cost_usd(&self, tokens: TokenUsage) -> f64 {
         let million = |count: u64, price: f64| exact(count) * price / 1e6;
         million(tokens.input_tokens, self.input)
             + million(tokens.output_tokens, self.output)
@@ -47,7 +47,7 @@ pub struct PriceLevel {
 
 impl PriceLevel {
     /// Returns the level that a cost for some tokens implies, if it implies one.
-    pub fn of(cost_usd: f64, tokens: Usage) -> Option<Self> {
+    pub fn of(cost_usd: f64, tokens: TokenUsage) -> Option<Self> {
         let weight = weight(tokens);
         (cost_usd.is_finite() && cost_usd > 0.0 && weight > 0.0)
             .then_some(Self { cost_usd, weight })
@@ -63,7 +63,7 @@ impl PriceLevel {
     }
 
     /// Returns what tokens cost at this level, in US dollars; nothing if it makes no sense.
-    pub fn cost_usd(self, tokens: Usage) -> Option<f64> {
+    pub fn cost_usd(self, tokens: TokenUsage) -> Option<f64> {
         let cost_usd = self.cost_usd / self.weight * weight(tokens);
         (cost_usd.is_finite() && cost_usd >= 0.0).then_some(cost_usd)
     }
@@ -73,11 +73,11 @@ impl PriceLevel {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamTotals {
     /// The tokens that results told.
-    #[serde(default, skip_serializing_if = "Usage::is_empty")]
-    pub settled: Usage,
+    #[serde(default, skip_serializing_if = "TokenUsage::is_empty")]
+    pub settled: TokenUsage,
     /// The tokens that messages told and no result has covered yet.
-    #[serde(default, skip_serializing_if = "Usage::is_empty")]
-    pub unsettled: Usage,
+    #[serde(default, skip_serializing_if = "TokenUsage::is_empty")]
+    pub unsettled: TokenUsage,
     /// The cost that results told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
@@ -88,7 +88,7 @@ pub struct StreamTotals {
 
 impl StreamTotals {
     /// Returns all tokens.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> TokenUsage {
         let mut sum = self.settled;
         sum += self.unsettled;
         sum
@@ -113,7 +113,7 @@ impl AgentCost {
     /// first those of the same stream.
     pub fn of(
         totals: &StreamTotals,
-        prices: Option<&Prices>,
+        prices: Option<&TokenPrices>,
         level: impl FnOnce(&str) -> Option<PriceLevel>,
     ) -> Self {
         // JSON has no other numbers, so no other could be read back.
@@ -135,7 +135,7 @@ impl AgentCost {
     }
 }
 
-fn weight(tokens: Usage) -> f64 {
+fn weight(tokens: TokenUsage) -> f64 {
     exact(tokens.input_tokens)
         + exact(tokens.output_tokens) * OUTPUT_WEIGHT
         + exact(tokens.cache_read_tokens) * CACHE_READ_WEIGHT
@@ -150,22 +150,22 @@ fn exact(count: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::{Heard, StreamDialect};
+    use crate::agent::{StreamDialect, StreamState};
 
     const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m"}"#;
     const SPOKE: &str = r#"{"type":"assistant","message":{"id":"1","model":"m","content":[],"usage":{"input_tokens":1000,"output_tokens":200}}}"#;
     const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"done","total_cost_usd":0.5,"usage":{"input_tokens":500,"output_tokens":100}}"#;
 
-    fn cost(lines: &[&str], prices: Option<Prices>, level: Option<PriceLevel>) -> AgentCost {
-        let mut heard = Heard::new(StreamDialect::Claude);
+    fn cost(lines: &[&str], prices: Option<TokenPrices>, level: Option<PriceLevel>) -> AgentCost {
+        let mut heard = StreamState::new(StreamDialect::Claude);
         for line in lines {
             heard.hear(line.as_bytes());
         }
         AgentCost::of(&heard.totals(), prices.as_ref(), |model| level.filter(|_| model == "m"))
     }
 
-    fn used(input_tokens: u64, output_tokens: u64) -> Usage {
-        Usage { input_tokens, output_tokens, ..Usage::default() }
+    fn used(input_tokens: u64, output_tokens: u64) -> TokenUsage {
+        TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() }
     }
 
     fn rounded(cost: AgentCost) -> (Option<f64>, bool) {
@@ -174,14 +174,15 @@ mod tests {
 
     #[test]
     fn a_told_cost_is_taken_as_it_is() {
-        let prices = Prices { input: 1.0, output: 1.0, cache_read: 1.0, cache_write: 1.0 };
+        let prices = TokenPrices { input: 1.0, output: 1.0, cache_read: 1.0, cache_write: 1.0 };
         let told = cost(&[INIT, SPOKE, RESULT], Some(prices), None);
         assert_eq!(rounded(told), (Some(0.5), false));
     }
 
     #[test]
     fn tokens_without_a_result_cost_what_prices_or_results_say() {
-        let prices = Prices { input: 100.0, output: 1000.0, cache_read: 0.0, cache_write: 0.0 };
+        let prices =
+            TokenPrices { input: 100.0, output: 1000.0, cache_read: 0.0, cache_write: 0.0 };
         let level = PriceLevel::of(0.5, used(500, 100));
         assert_eq!(rounded(cost(&[INIT, SPOKE], Some(prices), level)), (Some(0.3), true));
         assert_eq!(rounded(cost(&[INIT, SPOKE], None, level)), (Some(1.0), true));
@@ -202,7 +203,7 @@ mod tests {
             level = level.after(PriceLevel::of(2.0, used(1000, 0)).unwrap());
         }
         assert!((level.cost_usd(used(1000, 0)).unwrap() - 2.0).abs() < 0.01);
-        assert_eq!(PriceLevel::of(1.0, Usage::default()), None);
+        assert_eq!(PriceLevel::of(1.0, TokenUsage::default()), None);
         assert_eq!(PriceLevel::of(f64::NAN, used(1, 1)), None);
         assert_eq!(PriceLevel::of(0.0, used(1, 1)), None);
     }

@@ -32,7 +32,7 @@ pub(super) fn find(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timest
 
 /// The parts of a moment that were found.
 #[derive(Default)]
-struct Parts {
+struct DateParts {
     year: Option<i16>,
     month: Option<i8>,
     day: Option<i8>,
@@ -106,8 +106,8 @@ fn seconds(unit: &str) -> Option<i64> {
 }
 
 /// Returns what the first words say of a moment.
-fn parts(words: &[&str]) -> Parts {
-    let mut parts = Parts::default();
+fn parts(words: &[&str]) -> DateParts {
+    let mut parts = DateParts::default();
     let mut rest = words.iter().copied().peekable();
     while let Some(whole) = rest.next() {
         let word = trim(whole);
@@ -139,7 +139,7 @@ fn parts(words: &[&str]) -> Parts {
     parts
 }
 
-impl Parts {
+impl DateParts {
     fn moment(&self, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let today = zone.to_datetime(now).date();
         let earliest = now - JUST_PASSED;

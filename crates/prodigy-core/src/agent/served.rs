@@ -1,7 +1,7 @@
 //! Decides if a provider served an agent.
 
-use super::Usage;
-use crate::failure::FailureKind;
+use super::TokenUsage;
+use crate::failure::ReasonCode;
 
 /// Returns whether a run of an agent that ran into no limit shows that its provider serves the
 /// account.
@@ -9,13 +9,12 @@ use crate::failure::FailureKind;
 /// One without room turned the agent away. Of one that never got so far, or was cut off, only what
 /// it used tells, and so it does of one that broke down, if it `tells` what it uses. Every other
 /// end comes after an answer, however bad.
-pub fn is_served(failure: Option<FailureKind>, usage: Usage, tells: bool) -> bool {
+pub fn is_served(failure: Option<ReasonCode>, usage: TokenUsage, tells: bool) -> bool {
     let Some(kind) = failure else { return true };
-    let is_turned_away =
-        FailureKind::NO_ROOM.contains(&kind) || kind == FailureKind::QuotaExhausted;
-    let broke_down = matches!(kind, FailureKind::AgentError | FailureKind::AgentCrashed);
+    let is_turned_away = ReasonCode::NO_ROOM.contains(&kind) || kind == ReasonCode::QuotaExhausted;
+    let broke_down = matches!(kind, ReasonCode::AgentError | ReasonCode::AgentCrashed);
     let is_unclear =
-        kind.is_circumstance() || kind == FailureKind::AuthFailed || tells && broke_down;
+        kind.is_circumstance() || kind == ReasonCode::AuthFailed || tells && broke_down;
     !is_turned_away && (!is_unclear || !usage.is_empty())
 }
 
@@ -25,14 +24,14 @@ mod tests {
 
     #[test]
     fn whoever_was_turned_away_was_not_served() {
-        let some = Usage { output_tokens: 1, ..Usage::default() };
-        let of = |kind: &FailureKind| {
+        let some = TokenUsage { output_tokens: 1, ..TokenUsage::default() };
+        let of = |kind: &ReasonCode| {
             let [nothing, something] =
-                [Usage::default(), some].map(|usage| is_served(Some(*kind), usage, true));
+                [TokenUsage::default(), some].map(|usage| is_served(Some(*kind), usage, true));
             (!nothing)
                 .then(|| format!("{kind}{}", if something { " unless it used tokens" } else { "" }))
         };
-        let not_served: Vec<String> = FailureKind::ALL.iter().filter_map(of).collect();
+        let not_served: Vec<String> = ReasonCode::ALL.iter().filter_map(of).collect();
         insta::assert_snapshot!(not_served.join("\n"), @"
         timeout unless it used tokens
         stalled unless it used tokens
@@ -52,7 +51,7 @@ mod tests {
         auth_failed unless it used tokens
         cancelled unless it used tokens
         ");
-        assert!(is_served(None, Usage::default(), true));
-        assert!(is_served(Some(FailureKind::AgentError), Usage::default(), false));
+        assert!(is_served(None, TokenUsage::default(), true));
+        assert!(is_served(Some(ReasonCode::AgentError), TokenUsage::default(), false));
     }
 }

@@ -25,15 +25,15 @@ pub(super) const LEFT_OUT: &str = "prodigy:left_out_bytes";
 pub struct ShortenedLine {
     out: Vec<u8>,
     depth: usize,
-    text: Option<OpenText>,
-    member: Option<OpenMember>,
+    text: Option<PartialText>,
+    member: Option<PartialMember>,
     /// Set if it is no event, or one that cannot be made short enough.
     is_lost: bool,
 }
 
 /// A text whose end has not come.
 #[derive(Debug, Default)]
-struct OpenText {
+struct PartialText {
     /// The number of bytes it stands for.
     length: usize,
     /// The number of bytes of an escape that are to come.
@@ -45,7 +45,7 @@ struct OpenText {
 
 /// A member of the event whose end has not come.
 #[derive(Debug)]
-struct OpenMember {
+struct PartialMember {
     /// Where its value begins.
     at: usize,
     /// Its length as it was written.
@@ -75,7 +75,7 @@ impl ShortenedLine {
     /// Takes a byte that is outside of texts.
     fn between(&mut self, byte: u8) {
         match byte {
-            b'"' => self.text = Some(OpenText::default()),
+            b'"' => self.text = Some(PartialText::default()),
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {
                 if self.depth <= 1 {
@@ -90,12 +90,12 @@ impl ShortenedLine {
         self.is_lost |= !is_open;
         self.put(byte);
         if byte == b':' && self.depth == 1 && self.member.is_none() {
-            self.member = Some(OpenMember { at: self.out.len(), bytes: 0, is_left_out: false });
+            self.member = Some(PartialMember { at: self.out.len(), bytes: 0, is_left_out: false });
         }
     }
 
     /// Takes a byte of a text, and returns the text if that was not its end.
-    fn in_text(&mut self, mut text: OpenText, byte: u8) -> Option<OpenText> {
+    fn in_text(&mut self, mut text: PartialText, byte: u8) -> Option<PartialText> {
         let is_end = byte == b'"' && text.escaped == 0;
         if !is_end {
             text.take(byte);
@@ -133,7 +133,7 @@ impl ShortenedLine {
     }
 
     fn end_member(&mut self) {
-        let Some(OpenMember { at, bytes, .. }) = self.member.take() else { return };
+        let Some(PartialMember { at, bytes, .. }) = self.member.take() else { return };
         let is_whole = self.out.get(..at).is_some_and(|before| before.ends_with(WHOLE));
         if is_whole && bytes > ANSWER_BYTES {
             self.out.truncate(at);
@@ -142,7 +142,7 @@ impl ShortenedLine {
     }
 }
 
-impl OpenText {
+impl PartialText {
     /// Takes a byte, and finds out whether it is one too many. Characters are not cut apart.
     fn take(&mut self, byte: u8) {
         match self.escaped {

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Limit, StreamTotals, Usage, claude, codex,
-    counter::Counter,
-    trouble::Trouble,
+    QuotaLimit, StreamTotals, TokenUsage, claude, codex,
+    counter::TokenCounter,
+    trouble::ReportedError,
     words::{head, tail},
 };
 use crate::Timestamp;
@@ -37,7 +37,7 @@ pub enum StreamDialect {
 
 /// Something in a stream that somebody may want to know while the agent works.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Notice {
+pub enum StreamEvent {
     /// The agent began.
     Session {
         /// The name under which the agent can go on later.
@@ -67,7 +67,7 @@ pub enum Notice {
         text: String,
     },
     /// The agent used more. This is all that it used so far.
-    Usage(Usage),
+    Usage(TokenUsage),
     /// A request failed, and the agent makes it again by itself.
     Retrying {
         /// Which try failed, from 1.
@@ -78,7 +78,7 @@ pub enum Notice {
         error: String,
     },
     /// A limit of the account keeps the agent from going on.
-    Limit(Limit),
+    Limit(QuotaLimit),
     /// The utilization of a limit of the account.
     Utilization {
         /// The limit, in the provider's words.
@@ -96,7 +96,7 @@ pub enum Notice {
 
 /// A tool that the agent wanted to use and was not allowed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied {
+pub struct DeniedTool {
     /// The tool, in the agent's words.
     pub tool: String,
     /// The purpose: the command, the path. One short line without control characters.
@@ -105,16 +105,16 @@ pub struct Denied {
 
 /// Everything that a stream has told so far.
 ///
-/// It is a fold: [`Heard::hear`] takes the lines one by one. However long the stream is, what
+/// It is a fold: [`StreamState::hear`] takes the lines one by one. However long the stream is, what
 /// is kept has a bound.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct StreamState {
     dialect: StreamDialect,
     pub(super) session: Option<String>,
     pub(super) model: Option<String>,
-    pub(super) counter: Counter,
+    pub(super) counter: TokenCounter,
     /// The usage of earlier processes of the same session.
-    before: Usage,
+    before: TokenUsage,
     /// The cost of these processes.
     before_usd: f64,
     pub(super) cost_usd: Option<f64>,
@@ -125,11 +125,11 @@ pub struct Heard {
     /// The number of tools that the agent used.
     pub(super) tools: u64,
     /// The last error, if nothing succeeded since.
-    pub(super) trouble: Option<Trouble>,
+    pub(super) trouble: Option<ReportedError>,
     /// The limit that stands in the way, if nothing went well since.
-    pub(super) limit: Option<Limit>,
+    pub(super) limit: Option<QuotaLimit>,
     /// The last result.
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<StreamResult>,
     /// Set if the last thing it did was to give a result.
     pub(super) is_at_rest: bool,
     /// Set while agents below it work in the background; it speaks again when they are done.
@@ -139,7 +139,7 @@ pub struct Heard {
     /// Turns of the results before the last one and of the last one.
     pub(super) turns: Option<u32>,
     /// Tools that were not allowed, each with the id of its use.
-    denied: Vec<(String, Denied)>,
+    denied: Vec<(String, DeniedTool)>,
     events: u64,
     unreadable: u64,
     last_words: String,
@@ -147,7 +147,7 @@ pub struct Heard {
 
 /// The content of an agent's result.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Ending {
+pub(super) struct StreamResult {
     /// The answer.
     pub(super) answer: String,
     /// The answer in the form that was asked for, as JSON.
@@ -157,18 +157,18 @@ pub(super) struct Ending {
     /// Set if its text is what the model said last, and not what the program says.
     pub(super) is_of_model: bool,
     /// The error that the result reports, if any.
-    pub(super) trouble: Option<Trouble>,
+    pub(super) trouble: Option<ReportedError>,
 }
 
-impl Heard {
+impl StreamState {
     /// Creates a stream of which nothing was heard yet.
     pub fn new(dialect: StreamDialect) -> Self {
         Self {
             dialect,
             session: None,
             model: None,
-            counter: Counter::default(),
-            before: Usage::default(),
+            counter: TokenCounter::default(),
+            before: TokenUsage::default(),
             before_usd: 0.0,
             cost_usd: None,
             spoken: String::new(),
@@ -190,14 +190,14 @@ impl Heard {
 
     /// Creates the stream of an agent that goes on in a session of which earlier processes used
     /// the given tokens and cost so much. Some agents count those again.
-    pub fn resumed(dialect: StreamDialect, before: Usage, before_usd: f64) -> Self {
+    pub fn resumed(dialect: StreamDialect, before: TokenUsage, before_usd: f64) -> Self {
         Self { before, before_usd, ..Self::new(dialect) }
     }
 
     /// Takes one line, with or without its end, and returns what is worth telling.
     ///
     /// One line can tell several things: what an agent says and what it used for that.
-    pub fn hear(&mut self, line: &[u8]) -> Vec<Notice> {
+    pub fn hear(&mut self, line: &[u8]) -> Vec<StreamEvent> {
         let mut notices = Vec::new();
         // Replacing what is no text is slow also where there is nothing to replace.
         let line =
@@ -232,7 +232,7 @@ impl Heard {
     ///
     /// Before the first result it is less than the truth: agents tell how much was written in a
     /// message only at the end.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> TokenUsage {
         self.counter.sum()
     }
 
@@ -257,7 +257,7 @@ impl Heard {
     }
 
     /// Returns the limit that stands in the way, if nothing went well since.
-    pub fn limit(&self) -> Option<&Limit> {
+    pub fn limit(&self) -> Option<&QuotaLimit> {
         self.limit.as_ref()
     }
 
@@ -293,7 +293,7 @@ impl Heard {
     }
 
     /// Returns the tools that were not allowed, at most 20.
-    pub fn denied(&self) -> impl Iterator<Item = &Denied> {
+    pub fn denied(&self) -> impl Iterator<Item = &DeniedTool> {
         self.denied.iter().map(|(_, denied)| denied)
     }
 
@@ -303,13 +303,13 @@ impl Heard {
     }
 
     /// Takes what the session used altogether, whoever worked on it.
-    pub(super) fn settle_session(&mut self, all: Usage) {
+    pub(super) fn settle_session(&mut self, all: TokenUsage) {
         self.counter.settle_all(all.beyond(self.before));
     }
 
     /// Returns whether a sum counts what earlier processes of the session used besides what this
     /// one did.
-    pub(super) fn is_of_session(&self, sum: Usage, own: Usage) -> bool {
+    pub(super) fn is_of_session(&self, sum: TokenUsage, own: TokenUsage) -> bool {
         let mut least = self.before;
         least += own;
         !self.before.is_empty() && least.beyond(sum).is_empty()
@@ -335,7 +335,7 @@ impl Heard {
     }
 
     /// Takes down that a tool was not allowed. What is said later of the same use is kept.
-    pub(super) fn deny(&mut self, id: Cow<'_, str>, denied: Denied) {
+    pub(super) fn deny(&mut self, id: Cow<'_, str>, denied: DeniedTool) {
         if let Some((_, known)) = self.denied.iter_mut().find(|(known, _)| *known == id) {
             *known = denied;
         } else if self.denied.len() < DENIALS {
@@ -344,7 +344,7 @@ impl Heard {
     }
 
     /// Takes down a result, with the turns that led to it.
-    pub(super) fn end(&mut self, ending: Ending, turns: Option<u32>) {
+    pub(super) fn end(&mut self, ending: StreamResult, turns: Option<u32>) {
         self.ending = Some(ending);
         self.is_at_rest = true;
         self.is_torn = false;

@@ -1,24 +1,24 @@
 //! Errors while an agent works.
 
-use crate::failure::FailureKind;
+use crate::failure::ReasonCode;
 
 /// Something that went wrong, as an agent tells it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Trouble {
+pub(super) struct ReportedError {
     /// The failure kind, if it is certain.
-    pub(super) kind: Option<FailureKind>,
+    pub(super) kind: Option<ReasonCode>,
     /// The agent's text about it.
     pub(super) text: String,
 }
 
 /// Returns what a status of a server means, as far as that is certain.
-pub(super) fn of_status(status: Option<u16>) -> Option<FailureKind> {
+pub(super) fn of_status(status: Option<u16>) -> Option<ReasonCode> {
     match status? {
-        401 | 403 => Some(FailureKind::AuthFailed),
-        413 => Some(FailureKind::PayloadTooLarge),
-        429 => Some(FailureKind::RateLimited),
-        503 | 529 => Some(FailureKind::ProviderOverloaded),
-        408 | 500 | 502 | 504 => Some(FailureKind::DependencyUnavailable),
+        401 | 403 => Some(ReasonCode::AuthFailed),
+        413 => Some(ReasonCode::PayloadTooLarge),
+        429 => Some(ReasonCode::RateLimited),
+        503 | 529 => Some(ReasonCode::ProviderOverloaded),
+        408 | 500 | 502 | 504 => Some(ReasonCode::DependencyUnavailable),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The tokens that an agent used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Usage {
+pub struct TokenUsage {
     /// The input tokens that were not in a cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub input_tokens: u64,
@@ -22,7 +22,7 @@ pub struct Usage {
     pub cache_write_tokens: u64,
 }
 
-impl Usage {
+impl TokenUsage {
     /// Returns all tokens together.
     pub fn total(self) -> u64 {
         let read = self.input_tokens.saturating_add(self.cache_read_tokens);
@@ -46,7 +46,7 @@ impl Usage {
     }
 }
 
-impl AddAssign for Usage {
+impl AddAssign for TokenUsage {
     fn add_assign(&mut self, more: Self) {
         let add = |sum: &mut u64, part: u64| *sum = sum.saturating_add(part);
         add(&mut self.input_tokens, more.input_tokens);

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{AuditRecord, NewRecord};
+use super::{AuditRecord, NewAuditRecord};
 use crate::{Timestamp, canonical};
 
 /// The field that is not part of what is hashed.
@@ -24,7 +24,7 @@ pub struct ChainHead {
 
 /// The flaw of a line of the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ChainFlaw {
+pub enum ChainError {
     /// It is no record.
     #[error("it is not a record of the audit trail: {0}")]
     NoRecord(String),
@@ -52,7 +52,7 @@ pub enum ChainFlaw {
 
 /// The fields that make a chain of records.
 #[derive(Deserialize)]
-struct Link {
+struct ChainLink {
     seq: u64,
     prev_hash: String,
     hash: String,
@@ -65,7 +65,7 @@ impl ChainHead {
     }
 
     /// Puts a record behind this one and moves on to it.
-    pub fn append(&mut self, said: NewRecord, ts: Timestamp) -> AuditRecord {
+    pub fn append(&mut self, said: NewAuditRecord, ts: Timestamp) -> AuditRecord {
         let seq = self.seq.saturating_add(1);
         let prev_hash = std::mem::take(&mut self.hash);
         let mut record = AuditRecord { seq, ts, said, prev_hash, hash: String::new() };
@@ -77,40 +77,40 @@ impl ChainHead {
     }
 
     /// Checks that a line, without its newline, follows this record, and moves on to it.
-    pub fn follow(&mut self, line: &[u8]) -> Result<(), ChainFlaw> {
-        let next = Link::read(line)?;
+    pub fn follow(&mut self, line: &[u8]) -> Result<(), ChainError> {
+        let next = ChainLink::read(line)?;
         let wanted = self.seq.saturating_add(1);
         if next.seq != wanted {
-            return Err(ChainFlaw::Misplaced { found: next.seq, wanted });
+            return Err(ChainError::Misplaced { found: next.seq, wanted });
         }
         if next.prev_hash != self.hash {
-            return Err(ChainFlaw::Unlinked);
+            return Err(ChainError::Unlinked);
         }
         *self = Self { seq: next.seq, hash: next.hash };
         Ok(())
     }
 
     /// Checks a line, without its newline, by itself and returns what the next one follows.
-    pub fn at(line: &[u8]) -> Result<Self, ChainFlaw> {
-        let next = Link::read(line)?;
+    pub fn at(line: &[u8]) -> Result<Self, ChainError> {
+        let next = ChainLink::read(line)?;
         Ok(Self { seq: next.seq, hash: next.hash })
     }
 }
 
-impl Link {
+impl ChainLink {
     /// Reads a line and checks that it is what was once written.
-    fn read(line: &[u8]) -> Result<Self, ChainFlaw> {
-        let no_record = |reason: &dyn fmt::Display| ChainFlaw::NoRecord(reason.to_string());
+    fn read(line: &[u8]) -> Result<Self, ChainError> {
+        let no_record = |reason: &dyn fmt::Display| ChainError::NoRecord(reason.to_string());
         let text = str::from_utf8(line).map_err(|error| no_record(&error))?;
         let fields: Self = serde_json::from_str(text).map_err(|error| no_record(&error))?;
         // Some changes of a text do not change what it means: `\u001b` and `\u001B`.
         let value: Value = serde_json::from_str(text).map_err(|error| no_record(&error))?;
         let as_written = value.to_string();
         if as_written != text {
-            return Err(ChainFlaw::Layout);
+            return Err(ChainError::Layout);
         }
         if hash(text).as_deref() != Some(fields.hash.as_str()) {
-            return Err(ChainFlaw::Changed);
+            return Err(ChainError::Changed);
         }
         Ok(fields)
     }

@@ -12,6 +12,6 @@ mod tests;
 mod verify;
 
 pub use crate::event::IdentityKind;
-pub use chain::{ChainFlaw, ChainHead};
-pub use record::{AuditAction, AuditOutcome, AuditRecord, NewRecord, RecordOrigin};
-pub use verify::{Verified, Verifier, verify};
+pub use chain::{ChainError, ChainHead};
+pub use record::{AuditAction, AuditOutcome, AuditRecord, NewAuditRecord, RecordOrigin};
+pub use verify::{AuditVerification, ChainVerifier, verify};

@@ -65,7 +65,7 @@ pub enum AuditOutcome {
 
 /// The content of a record, before it has its place in the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NewRecord {
+pub struct NewAuditRecord {
     /// The actor's name.
     pub actor: String,
     /// The proof of the actor's identity: asserted or signed.
@@ -124,14 +124,14 @@ pub struct AuditRecord {
     pub ts: Timestamp,
     /// The content of the record.
     #[serde(flatten)]
-    pub said: NewRecord,
+    pub said: NewAuditRecord,
     /// The hash of the record before it.
     pub prev_hash: String,
     /// The SHA-256 of the canonical form of everything else in it.
     pub hash: String,
 }
 
-impl NewRecord {
+impl NewAuditRecord {
     /// Returns a record of an intention; the other fields can be set as they are known.
     pub fn new(
         actor: impl Into<String>,

@@ -5,16 +5,16 @@ use proptest::prelude::*;
 use super::*;
 use crate::Timestamp;
 
-fn new_record(number: u64) -> NewRecord {
+fn new_record(number: u64) -> NewAuditRecord {
     let job = "job-1".parse().unwrap();
-    NewRecord {
+    NewAuditRecord {
         entry: format!("item-{number:03}"),
         revision: 2,
         decision: Some("replay".to_owned()),
         rule: Some("defaults".to_owned()),
         // An escape can be written in two ways.
         reason: Some(format!("try \u{1b}[1m{number}\u{1b}[0m: \"again\"\n")),
-        ..NewRecord::new("ada@example.com", IdentityKind::Asserted, AuditAction::Replay, job)
+        ..NewAuditRecord::new("ada@example.com", IdentityKind::Asserted, AuditAction::Replay, job)
     }
 }
 
@@ -30,7 +30,7 @@ fn trail(records: u64) -> (Vec<String>, ChainHead) {
     (lines, head)
 }
 
-fn found(lines: &[String], anchor: &ChainHead) -> Verified {
+fn found(lines: &[String], anchor: &ChainHead) -> AuditVerification {
     verify(lines.concat().as_bytes(), Some(anchor.clone()))
 }
 
@@ -38,8 +38,8 @@ fn newlines(text: &[u8]) -> u64 {
     u64::try_from(text.split(|byte| *byte == b'\n').count() - 1).unwrap()
 }
 
-fn broken(line: u64, why: ChainFlaw) -> Verified {
-    Verified::Broken { line, why }
+fn broken(line: u64, why: ChainError) -> AuditVerification {
+    AuditVerification::Broken { line, why }
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn names_are_those_of_the_records() {
 #[test]
 fn a_trail_that_nobody_touched_is_whole() {
     let (lines, head) = trail(5);
-    let whole = Verified::Whole { head: head.clone(), unanchored: 0, torn: 0 };
+    let whole = AuditVerification::Whole { head: head.clone(), unanchored: 0, torn: 0 };
     assert_eq!(found(&lines, &head), whole);
-    let none = Verified::Whole { head: ChainHead::start(), unanchored: 0, torn: 0 };
+    let none = AuditVerification::Whole { head: ChainHead::start(), unanchored: 0, torn: 0 };
     assert_eq!(verify(b"", None), none);
     assert_eq!(verify(b"", Some(ChainHead::start())), none);
 }
@@ -108,10 +108,14 @@ fn every_flipped_bit_of_every_byte_is_found_with_its_line() {
             let verified = verify(&changed, Some(head.clone()));
             if at + 1 == text.len() {
                 // The last newline is what makes a line whole.
-                assert_eq!(verified, Verified::Truncated { have: 2, anchored: 3 }, "bit {bit}");
+                assert_eq!(
+                    verified,
+                    AuditVerification::Truncated { have: 2, anchored: 3 },
+                    "bit {bit}"
+                );
                 continue;
             }
-            let Verified::Broken { line: named, .. } = verified else {
+            let AuditVerification::Broken { line: named, .. } = verified else {
                 panic!("byte {at}, bit {bit}: {verified:?}");
             };
             assert_eq!(named, line, "byte {at}, bit {bit}");
@@ -127,7 +131,7 @@ fn a_removed_line_is_found() {
         let mut left = lines.clone();
         left.remove(at);
         let line = u64::try_from(at).unwrap() + 1;
-        let why = ChainFlaw::Misplaced { found: line + 1, wanted: line };
+        let why = ChainError::Misplaced { found: line + 1, wanted: line };
         assert_eq!(found(&left, &head), broken(line, why));
     }
 }
@@ -136,7 +140,7 @@ fn a_removed_line_is_found() {
 fn a_swapped_pair_is_found() {
     let (mut lines, head) = trail(4);
     lines.swap(1, 2);
-    assert_eq!(found(&lines, &head), broken(2, ChainFlaw::Misplaced { found: 3, wanted: 2 }));
+    assert_eq!(found(&lines, &head), broken(2, ChainError::Misplaced { found: 3, wanted: 2 }));
 }
 
 #[test]
@@ -144,7 +148,7 @@ fn an_inserted_line_is_found_however_well_it_was_made() {
     let (lines, head) = trail(4);
     let mut doubled = lines.clone();
     doubled.insert(2, lines[1].clone());
-    let misplaced = |line, found, wanted| broken(line, ChainFlaw::Misplaced { found, wanted });
+    let misplaced = |line, found, wanted| broken(line, ChainError::Misplaced { found, wanted });
     assert_eq!(found(&doubled, &head), misplaced(3, 2, 3));
 
     let mut forged = lines.clone();
@@ -155,7 +159,7 @@ fn an_inserted_line_is_found_however_well_it_was_made() {
     let mut replaced = lines.clone();
     let mut second = ChainHead::at(lines[1].trim_end().as_bytes()).unwrap();
     replaced[2] = second.append(new_record(9), now()).line() + "\n";
-    assert_eq!(found(&replaced, &head), broken(4, ChainFlaw::Unlinked));
+    assert_eq!(found(&replaced, &head), broken(4, ChainError::Unlinked));
 }
 
 #[test]
@@ -164,7 +168,7 @@ fn a_chain_that_was_made_anew_does_not_fit_the_anchor() {
     let mut other = ChainHead::start();
     let line = |number: u64| other.append(new_record(number + 1), now()).line() + "\n";
     let lines: Vec<_> = (1..=5).map(line).collect();
-    assert_eq!(found(&lines, &head), broken(3, ChainFlaw::OtherThanAnchored));
+    assert_eq!(found(&lines, &head), broken(3, ChainError::OtherThanAnchored));
 }
 
 #[test]
@@ -174,7 +178,10 @@ fn a_cut_tail_is_found_wherever_it_was_cut() {
     for length in 0..text.len() {
         let cut = &text[..length];
         let have = newlines(cut);
-        assert_eq!(verify(cut, Some(head.clone())), Verified::Truncated { have, anchored: 3 });
+        assert_eq!(
+            verify(cut, Some(head.clone())),
+            AuditVerification::Truncated { have, anchored: 3 }
+        );
     }
 }
 
@@ -189,7 +196,8 @@ fn what_an_append_left_that_was_cut_off_is_no_damage_and_is_counted() {
             Some(end) => cut.split_at(end + 1),
             None => cut.split_at(0),
         };
-        let Verified::Whole { head, unanchored, torn } = verify(cut, Some(anchor.clone())) else {
+        let AuditVerification::Whole { head, unanchored, torn } = verify(cut, Some(anchor.clone()))
+        else {
             panic!("cut at {length}");
         };
         let whole = newlines(have);
@@ -202,18 +210,18 @@ fn what_an_append_left_that_was_cut_off_is_no_damage_and_is_counted() {
 fn records_without_an_anchor_are_not_believed() {
     let (lines, _) = trail(2);
     let text = lines.concat();
-    assert_eq!(verify(text.as_bytes(), None), Verified::Unanchored { records: 2 });
-    assert_eq!(verify(b"{", None), Verified::Unanchored { records: 0 });
+    assert_eq!(verify(text.as_bytes(), None), AuditVerification::Unanchored { records: 2 });
+    assert_eq!(verify(b"{", None), AuditVerification::Unanchored { records: 0 });
 }
 
 #[test]
 fn what_is_wrong_is_said_plainly() {
     let flaws = [
-        ChainFlaw::Layout,
-        ChainFlaw::Changed,
-        ChainFlaw::Misplaced { found: 3, wanted: 2 },
-        ChainFlaw::Unlinked,
-        ChainFlaw::OtherThanAnchored,
+        ChainError::Layout,
+        ChainError::Changed,
+        ChainError::Misplaced { found: 3, wanted: 2 },
+        ChainError::Unlinked,
+        ChainError::OtherThanAnchored,
         ChainHead::start().follow(b"{}").unwrap_err(),
         ChainHead::start().follow(b"\xff").unwrap_err(),
     ];
@@ -253,11 +261,11 @@ proptest! {
         text.splice(at..end, noise);
         let verified = verify(&text, Some(head));
         if text == before {
-            let is_whole = matches!(verified, Verified::Whole { .. });
+            let is_whole = matches!(verified, AuditVerification::Whole { .. });
             prop_assert!(is_whole);
         } else {
             // Noise at the very end, behind whole records, is a torn tail.
-            let is_whole = matches!(verified, Verified::Whole { torn: 0, .. });
+            let is_whole = matches!(verified, AuditVerification::Whole { torn: 0, .. });
             prop_assert!(!is_whole, "{verified:?}");
         }
     }

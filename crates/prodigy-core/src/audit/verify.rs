@@ -1,10 +1,10 @@
 //! Checking a whole audit trail.
 
-use super::{ChainFlaw, ChainHead};
+use super::{ChainError, ChainHead};
 
 /// The result of the verification of an audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verified {
+pub enum AuditVerification {
     /// Every record is there and is what was recorded.
     Whole {
         /// The last record.
@@ -21,7 +21,7 @@ pub enum Verified {
         /// The line, from 1, which is the number of the record that should stand there.
         line: u64,
         /// The flaw of the line.
-        why: ChainFlaw,
+        why: ChainError,
     },
     /// Records at the end are gone.
     Truncated {
@@ -39,16 +39,16 @@ pub enum Verified {
 
 /// A check of an audit trail that is under way.
 #[derive(Debug)]
-pub struct Verifier {
+pub struct ChainVerifier {
     anchor: Option<ChainHead>,
     head: ChainHead,
     /// The number of valid lines.
     lines: u64,
-    broken: Option<(u64, ChainFlaw)>,
+    broken: Option<(u64, ChainError)>,
     torn: u64,
 }
 
-impl Verifier {
+impl ChainVerifier {
     /// Begins a check against the anchored head.
     pub fn new(anchor: Option<ChainHead>) -> Self {
         Self { anchor, head: ChainHead::start(), lines: 0, broken: None, torn: 0 }
@@ -61,7 +61,7 @@ impl Verifier {
         }
         let followed = self.head.follow(line).and_then(|()| match &self.anchor {
             Some(anchor) if anchor.seq == self.head.seq && *anchor != self.head => {
-                Err(ChainFlaw::OtherThanAnchored)
+                Err(ChainError::OtherThanAnchored)
             }
             Some(_) | None => Ok(()),
         });
@@ -73,7 +73,7 @@ impl Verifier {
     }
 
     /// Says that the next line is nothing that could be a record.
-    pub fn break_off(&mut self, why: ChainFlaw) {
+    pub fn break_off(&mut self, why: ChainError) {
         self.broken.get_or_insert((self.lines.saturating_add(1), why));
     }
 
@@ -83,15 +83,17 @@ impl Verifier {
     }
 
     /// Ends the check.
-    pub fn finish(self) -> Verified {
+    pub fn finish(self) -> AuditVerification {
         if let Some((line, why)) = self.broken {
-            return Verified::Broken { line, why };
+            return AuditVerification::Broken { line, why };
         }
         let have = self.head.seq;
         match self.anchor {
-            Some(anchor) if have < anchor.seq => Verified::Truncated { have, anchored: anchor.seq },
-            None if have > 0 || self.torn > 0 => Verified::Unanchored { records: have },
-            anchor => Verified::Whole {
+            Some(anchor) if have < anchor.seq => {
+                AuditVerification::Truncated { have, anchored: anchor.seq }
+            }
+            None if have > 0 || self.torn > 0 => AuditVerification::Unanchored { records: have },
+            anchor => AuditVerification::Whole {
                 unanchored: have - anchor.map_or(0, |anchor| anchor.seq),
                 head: self.head,
                 torn: self.torn,
@@ -101,8 +103,8 @@ impl Verifier {
 }
 
 /// Checks the text of an audit trail against the anchored head.
-pub fn verify(text: &[u8], anchor: Option<ChainHead>) -> Verified {
-    let mut verifier = Verifier::new(anchor);
+pub fn verify(text: &[u8], anchor: Option<ChainHead>) -> AuditVerification {
+    let mut verifier = ChainVerifier::new(anchor);
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         match line.strip_suffix(b"\n") {
             Some(line) => {

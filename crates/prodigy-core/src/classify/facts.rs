@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use super::text::of_text;
-use crate::failure::FailureKind;
+use crate::failure::ReasonCode;
 
 /// The number of a command's last lines that are searched for the reason of its failure.
 const COMMAND_LINES: usize = 20;
@@ -35,7 +35,7 @@ pub enum ProcessEnd {
 
 /// The facts about a failed step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts<'a> {
+pub struct FailureFacts<'a> {
     /// The end of its process.
     pub end: ProcessEnd,
     /// Set if the kernel killed a process for lack of memory meanwhile.
@@ -48,35 +48,35 @@ pub struct Facts<'a> {
 
 /// The exit codes that mean the same for every program: those of shells, of `timeout`, and
 /// those of `sysexits.h` that say more than "failed".
-const EXIT_CODES: &[(i32, FailureKind)] = &[
-    (66, FailureKind::InputMissing),
-    (69, FailureKind::DependencyUnavailable),
-    (75, FailureKind::DependencyUnavailable),
-    (77, FailureKind::PermissionDenied),
-    (124, FailureKind::Timeout),
-    (126, FailureKind::PermissionDenied),
-    (127, FailureKind::SpawnFailed),
+const EXIT_CODES: &[(i32, ReasonCode)] = &[
+    (66, ReasonCode::InputMissing),
+    (69, ReasonCode::DependencyUnavailable),
+    (75, ReasonCode::DependencyUnavailable),
+    (77, ReasonCode::PermissionDenied),
+    (124, ReasonCode::Timeout),
+    (126, ReasonCode::PermissionDenied),
+    (127, ReasonCode::SpawnFailed),
 ];
 
 /// The reason codes of errors of the operating system.
-const IO_ERRORS: &[(ErrorKind, FailureKind)] = &[
-    (ErrorKind::StorageFull, FailureKind::DiskFull),
-    (ErrorKind::QuotaExceeded, FailureKind::DiskFull),
-    (ErrorKind::FileTooLarge, FailureKind::DiskFull),
-    (ErrorKind::OutOfMemory, FailureKind::OomKilled),
-    (ErrorKind::PermissionDenied, FailureKind::PermissionDenied),
-    (ErrorKind::ReadOnlyFilesystem, FailureKind::PermissionDenied),
-    (ErrorKind::ArgumentListTooLong, FailureKind::PayloadTooLarge),
-    (ErrorKind::ConnectionRefused, FailureKind::NetworkError),
-    (ErrorKind::ConnectionReset, FailureKind::NetworkError),
-    (ErrorKind::HostUnreachable, FailureKind::NetworkError),
-    (ErrorKind::NetworkUnreachable, FailureKind::NetworkError),
+const IO_ERRORS: &[(ErrorKind, ReasonCode)] = &[
+    (ErrorKind::StorageFull, ReasonCode::DiskFull),
+    (ErrorKind::QuotaExceeded, ReasonCode::DiskFull),
+    (ErrorKind::FileTooLarge, ReasonCode::DiskFull),
+    (ErrorKind::OutOfMemory, ReasonCode::OomKilled),
+    (ErrorKind::PermissionDenied, ReasonCode::PermissionDenied),
+    (ErrorKind::ReadOnlyFilesystem, ReasonCode::PermissionDenied),
+    (ErrorKind::ArgumentListTooLong, ReasonCode::PayloadTooLarge),
+    (ErrorKind::ConnectionRefused, ReasonCode::NetworkError),
+    (ErrorKind::ConnectionReset, ReasonCode::NetworkError),
+    (ErrorKind::HostUnreachable, ReasonCode::NetworkError),
+    (ErrorKind::NetworkUnreachable, ReasonCode::NetworkError),
 ];
 
 /// Returns the reason code of a failure of the operating system, if it says enough.
 ///
 /// Too many open files and too many processes say only that something could not be begun.
-pub fn of_io(error: ErrorKind) -> Option<FailureKind> {
+pub fn of_io(error: ErrorKind) -> Option<ReasonCode> {
     IO_ERRORS.iter().find(|(known, _)| *known == error).map(|(_, kind)| *kind)
 }
 
@@ -84,44 +84,44 @@ pub fn of_io(error: ErrorKind) -> Option<FailureKind> {
 ///
 /// A step that named its code itself is not asked about here: it knows best, unless
 /// prodigy ended it.
-pub fn classify(facts: Facts<'_>) -> FailureKind {
+pub fn classify(facts: FailureFacts<'_>) -> ReasonCode {
     let said = |otherwise| {
         let most = if facts.is_agent { AGENT_LINES } else { COMMAND_LINES };
         of_text(last_lines(facts.printed, most)).unwrap_or(otherwise)
     };
     match facts.end {
-        ProcessEnd::TimedOut => FailureKind::Timeout,
-        ProcessEnd::Idle => FailureKind::Stalled,
-        ProcessEnd::Stopped => FailureKind::Cancelled,
-        ProcessEnd::NotStarted(error) => error.and_then(of_io).unwrap_or(FailureKind::SpawnFailed),
+        ProcessEnd::TimedOut => ReasonCode::Timeout,
+        ProcessEnd::Idle => ReasonCode::Stalled,
+        ProcessEnd::Stopped => ReasonCode::Cancelled,
+        ProcessEnd::NotStarted(error) => error.and_then(of_io).unwrap_or(ReasonCode::SpawnFailed),
         // A shell whose last program was ended by a signal exits with a code that says so.
         ProcessEnd::Exited(code) => match of_signal(code - BY_SIGNAL, facts) {
             Some(kind) => kind,
             None => of_exit_code(code).unwrap_or_else(|| {
                 said(if facts.is_agent {
-                    FailureKind::AgentError
+                    ReasonCode::AgentError
                 } else {
-                    FailureKind::CommandFailed
+                    ReasonCode::CommandFailed
                 })
             }),
         },
         ProcessEnd::Signaled(signal) => match of_signal(signal, facts) {
             Some(kind) => kind,
-            None if facts.is_agent => FailureKind::AgentCrashed,
-            None => said(FailureKind::CommandFailed),
+            None if facts.is_agent => ReasonCode::AgentCrashed,
+            None => said(ReasonCode::CommandFailed),
         },
     }
 }
 
-fn of_signal(signal: i32, facts: Facts<'_>) -> Option<FailureKind> {
+fn of_signal(signal: i32, facts: FailureFacts<'_>) -> Option<ReasonCode> {
     match signal {
-        SIGKILL if facts.oom_killed => Some(FailureKind::OomKilled),
-        SIGXFSZ => Some(FailureKind::DiskFull),
+        SIGKILL if facts.oom_killed => Some(ReasonCode::OomKilled),
+        SIGXFSZ => Some(ReasonCode::DiskFull),
         _ => None,
     }
 }
 
-fn of_exit_code(code: i32) -> Option<FailureKind> {
+fn of_exit_code(code: i32) -> Option<ReasonCode> {
     EXIT_CODES.iter().find(|(known, _)| *known == code).map(|(_, kind)| *kind)
 }
 
@@ -148,8 +148,8 @@ fn last_lines(text: &str, most: usize) -> &str {
 mod tests {
     use super::*;
 
-    fn facts(end: ProcessEnd) -> Facts<'static> {
-        Facts { end, oom_killed: false, is_agent: false, printed: "" }
+    fn facts(end: ProcessEnd) -> FailureFacts<'static> {
+        FailureFacts { end, oom_killed: false, is_agent: false, printed: "" }
     }
 
     #[test]
@@ -179,8 +179,8 @@ mod tests {
         ];
         let line = |end: ProcessEnd| {
             let plain = classify(facts(end));
-            let oom = classify(Facts { oom_killed: true, ..facts(end) });
-            let agent = classify(Facts { is_agent: true, ..facts(end) });
+            let oom = classify(FailureFacts { oom_killed: true, ..facts(end) });
+            let agent = classify(FailureFacts { is_agent: true, ..facts(end) });
             format!("{end:?}: {plain}, agent {agent}, without memory {oom}")
         };
         insta::assert_snapshot!(ends.map(line).join("\n"), @"
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_fact_counts_more_than_text() {
         let printed = "write error: No space left on device";
-        let code = |end| classify(Facts { printed, ..facts(end) }).code();
+        let code = |end| classify(FailureFacts { printed, ..facts(end) }).code();
         assert_eq!(code(ProcessEnd::Exited(1)), "disk_full");
         assert_eq!(code(ProcessEnd::Exited(127)), "spawn_failed");
         assert_eq!(code(ProcessEnd::TimedOut), "timeout");
@@ -224,7 +224,7 @@ mod tests {
         let code = |lines, is_agent| {
             let end = ProcessEnd::Exited(1);
             let printed = after(lines);
-            classify(Facts { end, oom_killed: false, is_agent, printed: &printed }).code()
+            classify(FailureFacts { end, oom_killed: false, is_agent, printed: &printed }).code()
         };
         assert_eq!([code(19, false), code(20, false)], ["disk_full", "command_failed"]);
         assert_eq!([code(4, true), code(5, true)], ["disk_full", "agent_error"]);

@@ -10,6 +10,6 @@ mod text;
 
 pub(crate) use self::facts::last_words;
 pub use self::{
-    facts::{Facts, ProcessEnd, classify, of_io},
+    facts::{FailureFacts, ProcessEnd, classify, of_io},
     text::of_text,
 };

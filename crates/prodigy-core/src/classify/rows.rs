@@ -1,12 +1,12 @@
 //! Patterns that output is searched for.
 
-use crate::failure::FailureKind;
+use crate::failure::ReasonCode;
 
 /// The patterns of a line, and the reason code that they stand for.
 ///
 /// Rows are tried from the top, on each line from the last to the first.
-pub(super) struct Row {
-    pub(super) kind: FailureKind,
+pub(super) struct OutputPattern {
+    pub(super) kind: ReasonCode,
     /// Answers of an HTTP server, where the line says that they are that.
     pub(super) statuses: &'static [&'static str],
     /// Words that stand together, in lower case and with nothing between them but spaces.
@@ -19,9 +19,9 @@ pub(super) struct Row {
 ///
 /// Quoted text does not count, and words have to be whole: `test_rate_limit` and
 /// `429 passed` are no rate limit.
-pub(super) const ROWS: &[Row] = &[
-    Row {
-        kind: FailureKind::DiskFull,
+pub(super) const ROWS: &[OutputPattern] = &[
+    OutputPattern {
+        kind: ReasonCode::DiskFull,
         statuses: &["507"],
         phrases: &[
             "no space left on device",
@@ -38,8 +38,8 @@ pub(super) const ROWS: &[Row] = &[
         ],
         marks: &[],
     },
-    Row {
-        kind: FailureKind::OomKilled,
+    OutputPattern {
+        kind: ReasonCode::OomKilled,
         statuses: &[],
         phrases: &[
             "out of memory",
@@ -55,8 +55,8 @@ pub(super) const ROWS: &[Row] = &[
         // Rust says how many bytes it wanted; Python names the exception.
         marks: &["memory allocation of", "memoryerror:"],
     },
-    Row {
-        kind: FailureKind::ContextOverflow,
+    OutputPattern {
+        kind: ReasonCode::ContextOverflow,
         statuses: &[],
         phrases: &[
             "prompt is too long",
@@ -69,8 +69,8 @@ pub(super) const ROWS: &[Row] = &[
         ],
         marks: &["context_length_exceeded"],
     },
-    Row {
-        kind: FailureKind::QuotaExhausted,
+    OutputPattern {
+        kind: ReasonCode::QuotaExhausted,
         statuses: &["402"],
         phrases: &[
             "usage limit reached",
@@ -85,8 +85,8 @@ pub(super) const ROWS: &[Row] = &[
         ],
         marks: &["insufficient_quota", "resource_exhausted: quota"],
     },
-    Row {
-        kind: FailureKind::RateLimited,
+    OutputPattern {
+        kind: ReasonCode::RateLimited,
         statuses: &["429"],
         phrases: &[
             "too many requests",
@@ -101,8 +101,8 @@ pub(super) const ROWS: &[Row] = &[
         ],
         marks: &["\"rate_limit_error\"", "rate_limit_exceeded"],
     },
-    Row {
-        kind: FailureKind::ProviderOverloaded,
+    OutputPattern {
+        kind: ReasonCode::ProviderOverloaded,
         statuses: &["529"],
         phrases: &[
             "model is overloaded",
@@ -119,20 +119,20 @@ pub(super) const ROWS: &[Row] = &[
         // The word alone: functions and operators can be overloaded too.
         marks: &["\"overloaded_error\"", "^overloaded$"],
     },
-    Row {
-        kind: FailureKind::AgentRefused,
+    OutputPattern {
+        kind: ReasonCode::AgentRefused,
         statuses: &[],
         phrases: &["violates our usage policy", "violate our usage policy", "request was refused"],
         marks: &[],
     },
-    Row {
-        kind: FailureKind::TurnLimit,
+    OutputPattern {
+        kind: ReasonCode::TurnLimit,
         statuses: &[],
         phrases: &["reached max turns", "maximum number of turns", "max turns reached"],
         marks: &["error_max_turns"],
     },
-    Row {
-        kind: FailureKind::AuthFailed,
+    OutputPattern {
+        kind: ReasonCode::AuthFailed,
         statuses: &["401", "403"],
         phrases: &[
             "401 unauthorized",
@@ -159,8 +159,8 @@ pub(super) const ROWS: &[Row] = &[
         ],
         marks: &["\"authentication_error\""],
     },
-    Row {
-        kind: FailureKind::PayloadTooLarge,
+    OutputPattern {
+        kind: ReasonCode::PayloadTooLarge,
         statuses: &["413"],
         phrases: &[
             "payload too large",
@@ -171,8 +171,8 @@ pub(super) const ROWS: &[Row] = &[
         ],
         marks: &["\"request_too_large\""],
     },
-    Row {
-        kind: FailureKind::DependencyUnavailable,
+    OutputPattern {
+        kind: ReasonCode::DependencyUnavailable,
         statuses: &["502", "503", "504"],
         phrases: &[
             "service unavailable",
@@ -189,8 +189,8 @@ pub(super) const ROWS: &[Row] = &[
         ],
         marks: &[],
     },
-    Row {
-        kind: FailureKind::NetworkError,
+    OutputPattern {
+        kind: ReasonCode::NetworkError,
         statuses: &[],
         phrases: &[
             "could not resolve host",
@@ -237,8 +237,8 @@ pub(super) const ROWS: &[Row] = &[
         ],
         marks: &[],
     },
-    Row {
-        kind: FailureKind::HookFailed,
+    OutputPattern {
+        kind: ReasonCode::HookFailed,
         statuses: &[],
         phrases: &[
             "hook declined",
@@ -257,8 +257,8 @@ pub(super) const ROWS: &[Row] = &[
         ],
         marks: &[],
     },
-    Row {
-        kind: FailureKind::PermissionDenied,
+    OutputPattern {
+        kind: ReasonCode::PermissionDenied,
         statuses: &[],
         phrases: &[
             "permission denied",
@@ -271,8 +271,8 @@ pub(super) const ROWS: &[Row] = &[
         ],
         marks: &["kind: permissiondenied"],
     },
-    Row {
-        kind: FailureKind::PushRejected,
+    OutputPattern {
+        kind: ReasonCode::PushRejected,
         statuses: &[],
         phrases: &[],
         marks: &["! [rejected]", "! [remote rejected]"],
@@ -280,8 +280,8 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// Patterns that say only that something did not happen; another line usually says why.
-pub(super) const LAST_RESORT: &[Row] = &[Row {
-    kind: FailureKind::PushRejected,
+pub(super) const LAST_RESORT: &[OutputPattern] = &[OutputPattern {
+    kind: ReasonCode::PushRejected,
     statuses: &[],
     phrases: &["failed to push some refs"],
     marks: &[],

@@ -1,18 +1,18 @@
 //! Known reasons of failures in the output of programs.
 
-use super::rows::{LAST_RESORT, NOT_ERRORS, ROWS, Row, VERDICTS};
+use super::rows::{LAST_RESORT, NOT_ERRORS, OutputPattern, ROWS, VERDICTS};
 use crate::{
-    failure::FailureKind,
+    failure::ReasonCode,
     signature::{without_escapes, without_quoted},
 };
 
 /// Returns the reason code that the last lines of an output speak of, if they do.
-pub fn of_text(lines: &str) -> Option<FailureKind> {
-    let lines: Vec<Line> = lines.lines().rev().map(Line::read).collect();
-    if lines.iter().any(Line::is_verdict) {
+pub fn of_text(lines: &str) -> Option<ReasonCode> {
+    let lines: Vec<SearchableLine> = lines.lines().rev().map(SearchableLine::read).collect();
+    if lines.iter().any(SearchableLine::is_verdict) {
         return None;
     }
-    let search = |rows: &'static [Row]| {
+    let search = |rows: &'static [OutputPattern]| {
         lines
             .iter()
             .filter(|line| !line.is_no_error())
@@ -22,14 +22,14 @@ pub fn of_text(lines: &str) -> Option<FailureKind> {
 }
 
 /// A line of output, made ready to be searched.
-struct Line {
+struct SearchableLine {
     /// All of it, in lower case.
     whole: String,
     /// Its words with one space before and after each, quoted text left out.
     words: String,
 }
 
-impl Line {
+impl SearchableLine {
     fn read(line: &str) -> Self {
         let whole = without_escapes(line).to_lowercase();
         let unquoted = without_quoted(&whole).replace("<q>", " ");
@@ -49,7 +49,7 @@ impl Line {
         })
     }
 
-    fn matches(&self, row: &Row) -> bool {
+    fn matches(&self, row: &OutputPattern) -> bool {
         let line = format!("^{}$", self.whole);
         row.phrases.iter().any(|phrase| self.says(phrase))
             || row.marks.iter().any(|mark| line.contains(mark))
@@ -102,7 +102,7 @@ mod tests {
 
     fn table(outputs: &[&str]) -> String {
         let row = |text: &&str| {
-            let kind = of_text(text).map_or("-", FailureKind::code);
+            let kind = of_text(text).map_or("-", ReasonCode::code);
             format!("{kind}: {}", text.escape_debug())
         };
         outputs.iter().map(row).collect::<Vec<_>>().join("\n")

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{JobFacts, Letter, happened::agent};
-use crate::event::{LeftBehind, Record};
+use super::{DeadLetterContext, DeadLetterState, happened::agent};
+use crate::event::{AttemptArtifacts, EventRecord};
 
 /// The artifacts of the last attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -63,14 +63,14 @@ impl WorktreeArtifacts {
     }
 }
 
-impl Letter {
+impl DeadLetterState {
     /// Records the artifacts of an attempt, and where they are kept.
     pub(super) fn keep(
         &mut self,
-        record: &Record,
+        record: &EventRecord,
         path: &str,
-        left: Option<&LeftBehind>,
-        origin: JobFacts<'_>,
+        left: Option<&AttemptArtifacts>,
+        origin: DeadLetterContext<'_>,
     ) {
         let left = left.cloned().unwrap_or_default();
         let printed = self.history.last().map(|last| last.output_tail.clone());
@@ -103,7 +103,7 @@ impl Letter {
         &self,
         mut left: WorktreeArtifacts,
         agent: &str,
-        origin: JobFacts<'_>,
+        origin: DeadLetterContext<'_>,
     ) -> WorktreeArtifacts {
         let (job, item) = (&self.job_id, &self.item_id);
         let (name, branch) = match agent {

@@ -1,22 +1,22 @@
 //! Manual changes of a DLQ entry: approvals, edits, quarantine, removal.
 
-use super::{Closed, Edit, EntryStatus, Mark, letter::Letter};
+use super::{EntryClosure, EntryStatus, InputEdit, ManualAction, letter::DeadLetterState};
 use crate::{
-    event::{ApprovalRequested, EntryChange, Event, Record, Withdrawal},
-    replay::approval::{Approval, Grant, Rejection},
+    event::{ApprovalRequest, EntryChange, EntryRemoval, Event, EventRecord},
+    replay::approval::{Approval, ApprovalGrant, ApprovalRejection},
 };
 
-impl Letter {
+impl DeadLetterState {
     /// Returns the agreement to what has a digest, if that is what was asked for.
     pub(super) fn approval_of(&mut self, digest: &str) -> Option<&mut Approval> {
         self.approval.as_mut().filter(|approval| approval.digest == digest)
     }
 
     /// Applies an approval event: the request, a grant or a denial.
-    pub(super) fn agree(&mut self, record: &Record) {
+    pub(super) fn agree(&mut self, record: &EventRecord) {
         let at = record.timestamp;
         if let Event::ApprovalRequested(request) = &record.event {
-            let ApprovalRequested { digest, by, policy_snapshot, workflow_hash, commit, .. } =
+            let ApprovalRequest { digest, by, policy_snapshot, workflow_hash, commit, .. } =
                 (**request).clone();
             self.approval = Some(Approval {
                 digest,
@@ -35,21 +35,21 @@ impl Letter {
             });
         } else if let Event::ApprovalGranted { digest, by, identity, .. } = &record.event {
             if let Some(approval) = self.approval_of(digest) {
-                approval.grants.push(Grant { by: by.clone(), identity: *identity, at });
+                approval.grants.push(ApprovalGrant { by: by.clone(), identity: *identity, at });
             }
         } else if let Event::ApprovalDenied { digest, by, reason, .. } = &record.event
             && let Some(approval) = self.approval_of(digest)
         {
             let (by, reason) = (by.clone(), reason.clone());
-            approval.rejection.get_or_insert(Rejection { by, reason, at });
+            approval.rejection.get_or_insert(ApprovalRejection { by, reason, at });
         }
     }
 
     /// Applies a manual change of the entry.
-    pub(super) fn update(&mut self, change: &EntryChange, mark: Mark) {
+    pub(super) fn update(&mut self, change: &EntryChange, mark: ManualAction) {
         if let EntryChange::Edited { input_hash } = change {
-            let Mark { at, by, reason } = mark.clone();
-            self.lineage.push(Edit { at, by, reason, input_hash: input_hash.clone() });
+            let ManualAction { at, by, reason } = mark.clone();
+            self.lineage.push(InputEdit { at, by, reason, input_hash: input_hash.clone() });
         }
         self.change(|death| match change {
             EntryChange::Quarantined { owner } => {
@@ -62,13 +62,13 @@ impl Letter {
     }
 
     /// Applies the removal of the entry without a replay.
-    pub(super) fn remove(&mut self, how: Withdrawal, closed: Closed) {
+    pub(super) fn remove(&mut self, how: EntryRemoval, closed: EntryClosure) {
         self.change(|death| {
-            death.is_cleared = how == Withdrawal::Cleared;
+            death.is_cleared = how == EntryRemoval::Cleared;
             if death.status == EntryStatus::Open {
                 death.status = match how {
-                    Withdrawal::Dropped | Withdrawal::Cleared => EntryStatus::Dropped,
-                    Withdrawal::Adopted => EntryStatus::Resolved,
+                    EntryRemoval::Dropped | EntryRemoval::Cleared => EntryStatus::Dropped,
+                    EntryRemoval::Adopted => EntryStatus::Resolved,
                 };
                 death.closed = Some(closed);
             }

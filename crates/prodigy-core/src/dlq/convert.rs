@@ -12,10 +12,10 @@ use super::{
 use crate::{
     Timestamp,
     canonical::sha256,
-    failure::{DefaultAction, Failure, FailureKind},
+    failure::{DefaultAction, Failure, ReasonCode},
     ids::{ItemId, JobId},
-    replay::Policy,
-    signature::{Signature, error_type},
+    replay::ReplayPolicy,
+    signature::{ErrorSignature, error_type},
 };
 
 /// One attempt of an item that has ended.
@@ -123,7 +123,7 @@ pub(super) fn unsealed(
         input_hash: sha256(work_item.get().as_bytes()),
         workflow_hash: result.workflow_hash.clone(),
         idempotency_key: format!("{}:{}", result.job_id, result.item_id),
-        policy_snapshot: Policy::builtin().snapshot().to_owned(),
+        policy_snapshot: ReplayPolicy::builtin().snapshot().to_owned(),
         first_attempt: result.started_at,
         last_attempt: result.ended_at,
         failure_count: 1,
@@ -174,8 +174,8 @@ pub fn create_failure_detail(result: &AgentResult, attempt_number: u32) -> Optio
 }
 
 /// Returns what dead letters of the same cause have in common.
-pub fn create_error_signature(failure: &Failure, item: &ItemId) -> Signature {
-    Signature::of(failure, item)
+pub fn create_error_signature(failure: &Failure, item: &ItemId) -> ErrorSignature {
+    ErrorSignature::of(failure, item)
 }
 
 /// Returns the kind of error that programs reading dead letters know a failure as.
@@ -211,17 +211,17 @@ pub fn extract_worktree_artifacts(result: &AgentResult) -> Option<WorktreeArtifa
 }
 
 /// Returns whether a dead letter of this kind can be replayed without anything being changed.
-pub fn is_reprocessable(kind: FailureKind) -> bool {
+pub fn is_reprocessable(kind: ReasonCode) -> bool {
     replay_status(kind) == ReplayStatus::Pending
 }
 
 /// Returns whether a person has to look at a dead letter of this kind first.
-pub fn requires_manual_review(kind: FailureKind) -> bool {
+pub fn requires_manual_review(kind: ReasonCode) -> bool {
     replay_status(kind) == ReplayStatus::PendingReview
 }
 
 /// Returns what becomes of an open dead letter of this kind.
-pub(super) fn replay_status(kind: FailureKind) -> ReplayStatus {
+pub(super) fn replay_status(kind: ReasonCode) -> ReplayStatus {
     match kind.action() {
         DefaultAction::Always | DefaultAction::Once => ReplayStatus::Pending,
         // Whether something outside was changed is for a person to find out.

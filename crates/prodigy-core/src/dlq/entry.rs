@@ -8,7 +8,7 @@ use super::{WorktreeArtifacts, seal::fingerprint};
 use crate::{
     Timestamp,
     effect::Effect,
-    failure::{Class, FailureKind},
+    failure::{ReasonClass, ReasonCode},
     ids::{ItemId, JobId},
     replay::approval::Approval,
 };
@@ -41,11 +41,11 @@ pub struct DeadLetteredItem {
     /// The replay status: pending, pending review, quarantined, replaying or closed.
     pub replay_status: ReplayStatus,
     /// The reason code of the item's failure.
-    pub reason_code: FailureKind,
+    pub reason_code: ReasonCode,
     /// The class of the reason code.
-    pub class: Class,
+    pub class: ReasonClass,
     /// The reason before it was known that something outside may have been changed.
-    pub cause_code: Option<FailureKind>,
+    pub cause_code: Option<ReasonCode>,
     /// The reason of the item's failure, for people.
     pub reason: String,
     /// The number of attempts that ended.
@@ -100,13 +100,13 @@ pub struct DeadLetteredItem {
     pub replay_cost_usd: f64,
     /// The person who quarantined it, when and why; left out if it is not quarantined by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quarantine: Option<Mark>,
+    pub quarantine: Option<ManualAction>,
     /// The person who released it for a replay although nothing has changed, when and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub released: Option<Mark>,
+    pub released: Option<ManualAction>,
     /// The manual edits of its input, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lineage: Vec<Edit>,
+    pub lineage: Vec<InputEdit>,
     /// The approval that was requested for a replay, with its grants or its rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
@@ -116,7 +116,7 @@ pub struct DeadLetteredItem {
     pub owner: Option<String>,
     /// The record of its closing; left out while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closed: Option<Closed>,
+    pub closed: Option<EntryClosure>,
     /// The number of the last record that changed it and left nothing of the item under way.
     pub journal_seq: u64,
     /// The SHA-256 of the entry without this field.
@@ -151,7 +151,7 @@ pub struct FailureDetail {
     #[serde(default)]
     pub json_log_location: Option<String>,
     /// The reason code of the failure.
-    pub reason_code: FailureKind,
+    pub reason_code: ReasonCode,
     /// The code of the process that failed.
     #[serde(default)]
     pub exit_code: Option<i32>,
@@ -247,7 +247,7 @@ pub enum CommitState {
 
 /// Something that somebody said about an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Mark {
+pub struct ManualAction {
     /// When.
     pub at: Timestamp,
     /// The person's name.
@@ -258,7 +258,7 @@ pub struct Mark {
 
 /// A change of an item's data by hand.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Edit {
+pub struct InputEdit {
     /// When.
     pub at: Timestamp,
     /// The editor's name.
@@ -295,7 +295,7 @@ impl DeadLetteredItem {
 
 /// The record of an entry's closing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Closed {
+pub struct EntryClosure {
     /// When.
     pub at: Timestamp,
     /// The reason; left out if a replay succeeded.

@@ -1,19 +1,20 @@
 //! The fold of an item's records into its DLQ entry.
 
 use super::{
-    AgentResult, AgentStatus, Closed, EntryStatus, JobFacts, Mark, WorktreeArtifacts, convert,
-    letter::{Begun, Death, Letter, MergingAttempt, UnderWay},
+    AgentResult, AgentStatus, DeadLetterContext, EntryClosure, EntryStatus, ManualAction,
+    WorktreeArtifacts, convert,
+    letter::{AttemptStart, DeadLetterState, EntryState, MergingAttempt, OpenAttempt},
 };
 use crate::{
     Timestamp,
     effect::Effect,
-    event::{AgentCompleted, AgentFailed, Allowed, Event, Record},
-    failure::{Failure, FailureKind},
+    event::{AgentCompleted, AgentFailed, Event, EventRecord, ReplayAuthorization},
+    failure::{Failure, ReasonCode},
 };
 
-impl Letter {
+impl DeadLetterState {
     /// Applies the next record of the item; records of other items must not be passed.
-    pub fn apply(&mut self, record: &Record, origin: JobFacts<'_>) {
+    pub fn apply(&mut self, record: &EventRecord, origin: DeadLetterContext<'_>) {
         let revision = self.revision();
         match &record.event {
             Event::AgentStarted { attempt, correlation_id } => {
@@ -62,7 +63,7 @@ impl Letter {
             }
             Event::DlqItemUpdated { change, reason, by } => {
                 let (at, by, reason) = (record.timestamp, by.clone(), reason.clone());
-                self.update(change, Mark { at, by, reason });
+                self.update(change, ManualAction { at, by, reason });
             }
             crate::approval_news!() => {
                 // What was shown is as it was; only what people said to it is new.
@@ -80,7 +81,7 @@ impl Letter {
             }
             Event::DlqItemRemoved { how, reason, by } => {
                 let (reason, by) = (Some(reason.clone()), Some(by.clone()));
-                self.remove(*how, Closed { at: record.timestamp, reason, by });
+                self.remove(*how, EntryClosure { at: record.timestamp, reason, by });
             }
             Event::JobStarted(_)
             | Event::JobResumed { .. }
@@ -118,7 +119,7 @@ impl Letter {
     }
 
     /// Applies the start of a replay, which consumes its approval.
-    fn replay(&mut self, replays: u32, allowed: Option<&Allowed>) {
+    fn replay(&mut self, replays: u32, allowed: Option<&ReplayAuthorization>) {
         self.wait_ms = allowed.map_or(0, |allowed| allowed.wait_ms);
         let used = allowed.and_then(|allowed| allowed.approval.as_deref());
         if let Some(approval) = self.approval_of(used.unwrap_or_default()) {
@@ -144,7 +145,7 @@ impl Letter {
         let has_come_to_it = match &self.step {
             Some(step) => *step == effect.step,
             // prodigy died meanwhile.
-            None => ended.reason_code == FailureKind::Interrupted,
+            None => ended.reason_code == ReasonCode::Interrupted,
         };
         has_come_to_it && self.worktree.as_ref().is_none_or(WorktreeArtifacts::is_empty)
     }
@@ -154,13 +155,19 @@ impl Letter {
         self.under_way.is_none() && self.merging.is_none()
     }
 
-    fn start(&mut self, record: &Record, attempt: u32, correlation: &str, origin: JobFacts<'_>) {
+    fn start(
+        &mut self,
+        record: &EventRecord,
+        attempt: u32,
+        correlation: &str,
+        origin: DeadLetterContext<'_>,
+    ) {
         if self.give_up_attempt(origin) {
             // The entry has changed, and this record begins something new.
             self.seq = record.seq.saturating_sub(1);
         }
         self.merging = None;
-        let begun = Begun {
+        let begun = AttemptStart {
             attempt,
             agent_id: agent(record),
             at: record.timestamp,
@@ -168,7 +175,7 @@ impl Letter {
             run: origin.run.clone(),
         };
         let seen = record.timestamp;
-        self.under_way = Some(UnderWay { begun, seen, cost_usd: 0.0, session_id: None });
+        self.under_way = Some(OpenAttempt { begun, seen, cost_usd: 0.0, session_id: None });
     }
 
     /// Stores the session of an agent: of the attempt, or of the agent that resolves its conflict.
@@ -181,7 +188,7 @@ impl Letter {
     }
 
     /// Adds to the entry what was recorded at the start of an attempt, once the attempt has ended.
-    fn end(&mut self, begun: &Begun, origin: JobFacts<'_>) {
+    fn end(&mut self, begun: &AttemptStart, origin: DeadLetterContext<'_>) {
         let left = self.left.take().unwrap_or_default();
         self.worktree = Some(self.located(left, &begun.agent_id, origin));
         self.run.clone_from(&begun.run);
@@ -191,7 +198,7 @@ impl Letter {
         self.first_attempt.get_or_insert(begun.at);
     }
 
-    fn fail(&mut self, record: &Record, failed: &AgentFailed, origin: JobFacts<'_>) {
+    fn fail(&mut self, record: &EventRecord, failed: &AgentFailed, origin: DeadLetterContext<'_>) {
         let mut session_id = None;
         if let Some(under_way) = self.under_way.take() {
             self.end(&under_way.begun, origin);
@@ -221,9 +228,14 @@ impl Letter {
         }
     }
 
-    fn complete(&mut self, record: &Record, done: &AgentCompleted, origin: JobFacts<'_>) {
+    fn complete(
+        &mut self,
+        record: &EventRecord,
+        done: &AgentCompleted,
+        origin: DeadLetterContext<'_>,
+    ) {
         let Some(under_way) = self.under_way.take() else { return };
-        let begun = Begun { attempt: done.attempt, ..under_way.begun };
+        let begun = AttemptStart { attempt: done.attempt, ..under_way.begun };
         if !done.has_commits() {
             self.spend(done.cost_usd);
             self.succeed(record.timestamp, &begun, origin);
@@ -238,7 +250,7 @@ impl Letter {
         });
     }
 
-    fn succeed(&mut self, at: Timestamp, begun: &Begun, origin: JobFacts<'_>) {
+    fn succeed(&mut self, at: Timestamp, begun: &AttemptStart, origin: DeadLetterContext<'_>) {
         self.end(begun, origin);
         let attempt = begun.attempt;
         if self.death.is_none() {
@@ -248,12 +260,12 @@ impl Letter {
             self.change(|death| {
                 (death.status, death.attempts) = (EntryStatus::Resolved, attempt);
                 death.last_attempt = at;
-                death.closed = Some(Closed { at, reason: None, by: None });
+                death.closed = Some(EntryClosure { at, reason: None, by: None });
             });
         }
     }
 
-    fn skip(&mut self, at: Timestamp, reason: &str, origin: JobFacts<'_>) {
+    fn skip(&mut self, at: Timestamp, reason: &str, origin: DeadLetterContext<'_>) {
         if let Some(under_way) = self.under_way.take() {
             self.end(&under_way.begun, origin);
         }
@@ -262,7 +274,7 @@ impl Letter {
             self.is_over = true;
         }
         if self.status() == Some(EntryStatus::Replaying) {
-            let closed = Closed { at, reason: Some(reason.to_owned()), by: None };
+            let closed = EntryClosure { at, reason: Some(reason.to_owned()), by: None };
             self.change(|death| {
                 (death.status, death.closed) = (EntryStatus::Dropped, Some(closed));
             });
@@ -270,12 +282,18 @@ impl Letter {
     }
 
     /// Ends an attempt whose commits are not used: the item is retried, or fails for good.
-    fn give_up_merge(&mut self, at: Timestamp, reason: &str, tail: &str, origin: JobFacts<'_>) {
+    fn give_up_merge(
+        &mut self,
+        at: Timestamp,
+        reason: &str,
+        tail: &str,
+        origin: DeadLetterContext<'_>,
+    ) {
         let Some(merging) = self.merging.take() else { return };
         self.end(&merging.begun, origin);
         let kind = match &merging.conflict {
-            Some(_) => FailureKind::MergeConflict,
-            None => FailureKind::Interrupted,
+            Some(_) => ReasonCode::MergeConflict,
+            None => ReasonCode::Interrupted,
         };
         let result = AgentResult {
             agent_id: merging.begun.agent_id,
@@ -299,8 +317,8 @@ impl Letter {
     }
 
     /// Ends an attempt that was cut off as failed; returns true if there was one.
-    fn give_up_attempt(&mut self, origin: JobFacts<'_>) -> bool {
-        let Some(UnderWay { begun, seen, cost_usd, session_id }) = self.under_way.take() else {
+    fn give_up_attempt(&mut self, origin: DeadLetterContext<'_>) -> bool {
+        let Some(OpenAttempt { begun, seen, cost_usd, session_id }) = self.under_way.take() else {
             return false;
         };
         self.end(&begun, origin);
@@ -308,7 +326,7 @@ impl Letter {
         let took = seen.duration_since(begun.at);
         let result = AgentResult {
             agent_id: begun.agent_id,
-            status: AgentStatus::of(Failure::new(FailureKind::Interrupted, message)),
+            status: AgentStatus::of(Failure::new(ReasonCode::Interrupted, message)),
             ended_at: seen,
             duration_ms: u64::try_from(took.as_millis()).unwrap_or_default(),
             cost_usd,
@@ -320,7 +338,13 @@ impl Letter {
         true
     }
 
-    fn die(&mut self, record: &Record, attempts: u32, failure: &Failure, origin: JobFacts<'_>) {
+    fn die(
+        &mut self,
+        record: &EventRecord,
+        attempts: u32,
+        failure: &Failure,
+        origin: DeadLetterContext<'_>,
+    ) {
         self.give_up_attempt(origin);
         self.give_up_merge(record.timestamp, &failure.message, &failure.output_tail, origin);
         if self.history.is_empty() {
@@ -338,7 +362,7 @@ impl Letter {
         let not_before = Some(wait).filter(|wait| !wait.is_zero());
         let not_before = not_before.and_then(|wait| record.timestamp.checked_add(wait).ok());
         let last_attempt = self.history.last().map_or(record.timestamp, |last| last.timestamp);
-        self.death = Some(Death {
+        self.death = Some(EntryState {
             revision: before.as_ref().map_or(1, |before| before.revision + 1),
             // What else there is to a failure is in the history.
             failure: Failure {
@@ -374,7 +398,7 @@ impl Letter {
     }
 
     /// Changes the entry, if there is one.
-    pub(super) fn change(&mut self, change: impl FnOnce(&mut Death)) {
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut EntryState)) {
         if let Some(death) = &mut self.death {
             death.revision = death.revision.saturating_add(1);
             change(death);
@@ -383,6 +407,6 @@ impl Letter {
 }
 
 /// Returns who made an attempt.
-pub(super) fn agent(record: &Record) -> String {
+pub(super) fn agent(record: &EventRecord) -> String {
     record.agent_id.map(|agent| agent.to_string()).unwrap_or_default()
 }

@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::seal::fingerprint;
 use crate::{
-    event::{Event, Found},
+    event::{EnvironmentFingerprint, Event},
     ids::ItemId,
 };
 
 /// The facts that a DLQ entry needs and that are not in the records of its item.
 #[derive(Clone, Copy)]
-pub struct JobFacts<'a> {
+pub struct DeadLetterContext<'a> {
     /// The facts of the current run.
-    pub run: &'a RunFacts,
+    pub run: &'a RunFingerprint,
     /// Returns the file with what an attempt of an item printed.
     pub log: &'a dyn Fn(&ItemId, u32) -> String,
     /// Returns the worktree with a name below those of the job: `job`, `agent-1`.
@@ -21,14 +21,14 @@ pub struct JobFacts<'a> {
 
 /// The facts of a run that DLQ entries need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunFacts {
+pub struct RunFingerprint {
     /// The SHA-256 of the workflow.
     pub workflow_hash: String,
     /// The environment of its steps.
-    pub found: Found,
+    pub found: EnvironmentFingerprint,
 }
 
-impl RunFacts {
+impl RunFingerprint {
     /// Applies an event about the job as a whole.
     pub fn apply(&mut self, event: &Event) {
         if let Event::JobStarted(started) = event {

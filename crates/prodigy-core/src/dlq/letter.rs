@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
-    AgentResult, AgentStatus, Closed, CommitState, DeadLetteredItem, Edit, EntryStatus,
-    FailureDetail, Mark, ReplayStatus, RunFacts, WorktreeArtifacts, convert,
+    AgentResult, AgentStatus, CommitState, DeadLetteredItem, EntryClosure, EntryStatus,
+    FailureDetail, InputEdit, ManualAction, ReplayStatus, RunFingerprint, WorktreeArtifacts,
+    convert,
 };
 use crate::{
     Timestamp,
-    effect::Ledger,
-    event::{Event, Found},
+    effect::EffectLedger,
+    event::{EnvironmentFingerprint, Event},
     failure::Failure,
     ids::{ItemId, JobId},
     replay::approval::Approval,
@@ -21,11 +22,11 @@ use crate::{
 
 /// The fold of one item's records: the state of its DLQ entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Letter {
+pub struct DeadLetterState {
     pub(super) job_id: JobId,
     pub(super) item_id: ItemId,
     pub(super) correlation_id: String,
-    pub(super) run: RunFacts,
+    pub(super) run: RunFingerprint,
     /// The last record that changed the entry and left nothing of the item under way.
     pub(super) seq: u64,
     pub(super) first_attempt: Option<Timestamp>,
@@ -35,12 +36,12 @@ pub struct Letter {
     pub(super) worktree: Option<WorktreeArtifacts>,
     /// The artifacts of an attempt that has not ended.
     pub(super) left: Option<WorktreeArtifacts>,
-    pub(super) under_way: Option<UnderWay>,
+    pub(super) under_way: Option<OpenAttempt>,
     pub(super) merging: Option<MergingAttempt>,
-    pub(super) death: Option<Death>,
+    pub(super) death: Option<EntryState>,
     /// The side effects of its steps.
     #[serde(default)]
-    pub(super) ledger: Ledger,
+    pub(super) ledger: EffectLedger,
     #[serde(default)]
     pub(super) commit_state: CommitState,
     /// The cost of its replays.
@@ -51,7 +52,7 @@ pub struct Letter {
     pub(super) wait_ms: u64,
     /// The manual edits of its input.
     #[serde(default)]
-    pub(super) lineage: Vec<Edit>,
+    pub(super) lineage: Vec<InputEdit>,
     /// The approval that was requested for a replay, with its grants or its rejection.
     #[serde(default)]
     pub(super) approval: Option<Approval>,
@@ -62,18 +63,18 @@ pub struct Letter {
 /// The facts that are known from the start of an attempt. They are part of the entry once the
 /// attempt has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Begun {
+pub(super) struct AttemptStart {
     pub(super) attempt: u32,
     pub(super) agent_id: String,
     pub(super) at: Timestamp,
     pub(super) correlation_id: String,
-    pub(super) run: RunFacts,
+    pub(super) run: RunFingerprint,
 }
 
 /// An attempt that has not ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct UnderWay {
-    pub(super) begun: Begun,
+pub(super) struct OpenAttempt {
+    pub(super) begun: AttemptStart,
     /// When it was last heard of.
     pub(super) seen: Timestamp,
     pub(super) cost_usd: f64,
@@ -85,7 +86,7 @@ pub(super) struct UnderWay {
 /// An attempt that succeeded and whose commits are not merged yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct MergingAttempt {
-    pub(super) begun: Begun,
+    pub(super) begun: AttemptStart,
     pub(super) duration_ms: u64,
     pub(super) cost_usd: f64,
     /// The conversation of the agent that worked on it last.
@@ -97,32 +98,32 @@ pub(super) struct MergingAttempt {
 
 /// The item's last failure for good, and the state of its entry since.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Death {
+pub(super) struct EntryState {
     pub(super) revision: u32,
     pub(super) failure: Failure,
     pub(super) attempts: u32,
     pub(super) replays: u32,
     pub(super) last_attempt: Timestamp,
     pub(super) status: EntryStatus,
-    pub(super) closed: Option<Closed>,
+    pub(super) closed: Option<EntryClosure>,
     /// True if the entry was deleted.
     pub(super) is_cleared: bool,
     /// The quarantine by a person; `released` is set when a person ends it.
-    pub(super) quarantine: Option<Mark>,
-    pub(super) released: Option<Mark>,
+    pub(super) quarantine: Option<ManualAction>,
+    pub(super) released: Option<ManualAction>,
     pub(super) owner: Option<String>,
     /// The moment before which it must not be replayed.
     pub(super) not_before: Option<Timestamp>,
 }
 
-impl Letter {
+impl DeadLetterState {
     /// Begins with an item of which nothing is known.
     pub fn new(job_id: JobId, item_id: ItemId) -> Self {
         Self {
             job_id,
             item_id,
             correlation_id: String::new(),
-            run: RunFacts::default(),
+            run: RunFingerprint::default(),
             seq: 0,
             first_attempt: None,
             history: Vec::new(),
@@ -132,7 +133,7 @@ impl Letter {
             under_way: None,
             merging: None,
             death: None,
-            ledger: Ledger::default(),
+            ledger: EffectLedger::default(),
             commit_state: CommitState::None,
             replay_cost_usd: 0.0,
             wait_ms: 0,
@@ -147,7 +148,7 @@ impl Letter {
         let began = entry.commit_state != CommitState::None;
         let failure =
             Failure { cause: entry.cause_code, ..Failure::new(entry.reason_code, entry.reason) };
-        let found = Found {
+        let found = EnvironmentFingerprint {
             owners: Vec::new(),
             tool_hash: entry.tool_hash,
             env_hash: entry.env_hash,
@@ -156,7 +157,7 @@ impl Letter {
             policy_snapshot: entry.policy_snapshot,
             shares_worktree: false,
         };
-        let death = Death {
+        let death = EntryState {
             revision: entry.revision,
             failure,
             attempts: entry.attempts,
@@ -172,14 +173,14 @@ impl Letter {
         };
         Self {
             correlation_id: entry.correlation_id,
-            run: RunFacts { workflow_hash: entry.workflow_hash, found },
+            run: RunFingerprint { workflow_hash: entry.workflow_hash, found },
             seq: entry.journal_seq,
             first_attempt: Some(entry.first_attempt).filter(|_| began),
             history: entry.failure_history,
             step: entry.topic.strip_prefix("map.").map(str::to_owned),
             worktree: entry.worktree_artifacts,
             death: Some(death),
-            ledger: Ledger::of(entry.effects),
+            ledger: EffectLedger::of(entry.effects),
             commit_state: entry.commit_state,
             replay_cost_usd: entry.replay_cost_usd,
             lineage: entry.lineage,

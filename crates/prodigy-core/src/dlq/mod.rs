@@ -22,9 +22,9 @@ pub use convert::{
     create_failure_detail, extract_worktree_artifacts, is_reprocessable, requires_manual_review,
 };
 pub use entry::{
-    Closed, CommitState, DeadLetteredItem, Edit, EntryStatus, ErrorType, FailureDetail, Mark,
-    ReplayStatus, SCHEMA_VERSION,
+    CommitState, DeadLetteredItem, EntryClosure, EntryStatus, ErrorType, FailureDetail, InputEdit,
+    ManualAction, ReplayStatus, SCHEMA_VERSION,
 };
-pub use job_facts::{JobFacts, RunFacts};
-pub use letter::Letter;
-pub use older::{EntryFile, Unreadable};
+pub use job_facts::{DeadLetterContext, RunFingerprint};
+pub use letter::DeadLetterState;
+pub use older::{DeadLetterError, EntryFile};

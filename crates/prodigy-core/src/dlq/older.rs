@@ -9,13 +9,13 @@ use super::{
 };
 use crate::{
     Timestamp,
-    failure::{Failure, FailureKind},
+    failure::{Failure, ReasonCode},
     ids::{ItemId, JobId},
 };
 
 /// The reason why the text of a dead letter cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum DeadLetterError {
     /// It is not a dead letter.
     #[error("it is not a dead letter: {0}")]
     Shape(String),
@@ -29,7 +29,7 @@ pub enum Unreadable {
 
 /// The version field, which tells the shapes apart.
 #[derive(Deserialize)]
-struct Version {
+struct EntryVersion {
     #[serde(default)]
     schema_version: u32,
 }
@@ -47,13 +47,13 @@ pub struct EntryFile {
 
 /// Everything that the shapes before [`SCHEMA_VERSION`] 2 have.
 #[derive(Deserialize)]
-struct Older {
+struct LegacyEntry {
     item_id: Option<ItemId>,
     item_data: Option<Box<RawValue>>,
     correlation_id: Option<String>,
     // Of the first shape of ours.
     job_id: Option<JobId>,
-    reason_code: Option<FailureKind>,
+    reason_code: Option<ReasonCode>,
     reason: Option<String>,
     attempts: Option<u32>,
     failure: Option<Failure>,
@@ -62,7 +62,7 @@ struct Older {
     last_attempt: Option<Timestamp>,
     failure_count: Option<u32>,
     #[serde(default)]
-    failure_history: Vec<OlderDetail>,
+    failure_history: Vec<LegacyFailure>,
     reprocess_eligible: Option<bool>,
     manual_review_required: Option<bool>,
     worktree_artifacts: Option<WorktreeArtifacts>,
@@ -80,7 +80,7 @@ struct Older {
 
 /// A failed attempt as it was written without a reason code.
 #[derive(Deserialize)]
-struct OlderDetail {
+struct LegacyFailure {
     attempt_number: u32,
     timestamp: Timestamp,
     #[serde(default)]
@@ -103,24 +103,24 @@ impl DeadLetteredItem {
     /// Reads a dead letter of a job, whatever the program that wrote it.
     ///
     /// The older shapes say less: what they leave out follows from what they say.
-    pub fn read(text: &str, file: &EntryFile) -> Result<Self, Unreadable> {
-        let shape = |error: serde_json::Error| Unreadable::Shape(error.to_string());
-        let Version { schema_version } = serde_json::from_str(text).map_err(shape)?;
+    pub fn read(text: &str, file: &EntryFile) -> Result<Self, DeadLetterError> {
+        let shape = |error: serde_json::Error| DeadLetterError::Shape(error.to_string());
+        let EntryVersion { schema_version } = serde_json::from_str(text).map_err(shape)?;
         match schema_version {
-            0 | 1 => serde_json::from_str::<Older>(text).map_err(shape)?.modern(file),
+            0 | 1 => serde_json::from_str::<LegacyEntry>(text).map_err(shape)?.modern(file),
             SCHEMA_VERSION => {
                 let entry: Self = serde_json::from_str(text).map_err(shape)?;
                 let is_whole = record_hash(text).as_deref() == Some(&entry.record_hash);
-                if is_whole { Ok(entry) } else { Err(Unreadable::Altered) }
+                if is_whole { Ok(entry) } else { Err(DeadLetterError::Altered) }
             }
-            newer => Err(Unreadable::Newer(newer)),
+            newer => Err(DeadLetterError::Newer(newer)),
         }
     }
 }
 
-impl Older {
-    fn modern(self, file: &EntryFile) -> Result<DeadLetteredItem, Unreadable> {
-        let wrong = |why: &str| Unreadable::Shape(why.to_owned());
+impl LegacyEntry {
+    fn modern(self, file: &EntryFile) -> Result<DeadLetteredItem, DeadLetterError> {
+        let wrong = |why: &str| DeadLetterError::Shape(why.to_owned());
         // Without a name of its own it is the one that its file is named after.
         let named = self.topic.as_ref().and(file.item.clone());
         let item_id = self.item_id.or(named).ok_or_else(|| wrong("it names no item"))?;
@@ -130,7 +130,7 @@ impl Older {
             None => return Err(wrong("it has no `item_data`")),
         };
         let history: Vec<FailureDetail> =
-            self.failure_history.into_iter().map(OlderDetail::modern).collect();
+            self.failure_history.into_iter().map(LegacyFailure::modern).collect();
         let last = history.last();
         let failure = match (self.failure, last, self.failure_reason) {
             (Some(failure), _, _) => failure,
@@ -142,14 +142,14 @@ impl Older {
                 cause: None,
             },
             (None, None, Some(message)) => {
-                let kind = self.reason_code.unwrap_or(FailureKind::Unclassified);
+                let kind = self.reason_code.unwrap_or(ReasonCode::Unclassified);
                 let output_tail = self.error_details.unwrap_or_default();
                 Failure { output_tail, ..Failure::new(kind, message) }
             }
             (None, None, None) => {
                 let message =
                     self.reason.ok_or_else(|| wrong("it does not say why the item failed"))?;
-                Failure::new(self.reason_code.unwrap_or(FailureKind::Unclassified), message)
+                Failure::new(self.reason_code.unwrap_or(ReasonCode::Unclassified), message)
             }
         };
         let ended = self.last_attempt.or(self.failed_at).or(last.map(|last| last.timestamp));
@@ -200,7 +200,7 @@ impl Older {
     }
 }
 
-impl OlderDetail {
+impl LegacyFailure {
     fn modern(self) -> FailureDetail {
         let error_type = serde_json::from_value(self.error_type).unwrap_or(ErrorType::Unknown);
         let exit_code = match &error_type {
@@ -236,17 +236,17 @@ impl OlderDetail {
 }
 
 /// Returns the reason code that comes nearest to a kind of error.
-fn kind(error_type: &ErrorType) -> FailureKind {
+fn kind(error_type: &ErrorType) -> ReasonCode {
     match error_type {
-        ErrorType::Timeout => FailureKind::Timeout,
-        ErrorType::CommandFailed { .. } => FailureKind::CommandFailed,
-        ErrorType::PermissionError => FailureKind::PermissionDenied,
-        ErrorType::ValidationFailed => FailureKind::ValidationFailed,
-        ErrorType::WorktreeError => FailureKind::WorktreeError,
-        ErrorType::MergeConflict => FailureKind::MergeConflict,
-        ErrorType::CommitValidationFailed => FailureKind::NoCommit,
-        ErrorType::ResourceExhausted => FailureKind::QuotaExhausted,
-        ErrorType::NetworkError => FailureKind::NetworkError,
-        ErrorType::Unknown => FailureKind::Unclassified,
+        ErrorType::Timeout => ReasonCode::Timeout,
+        ErrorType::CommandFailed { .. } => ReasonCode::CommandFailed,
+        ErrorType::PermissionError => ReasonCode::PermissionDenied,
+        ErrorType::ValidationFailed => ReasonCode::ValidationFailed,
+        ErrorType::WorktreeError => ReasonCode::WorktreeError,
+        ErrorType::MergeConflict => ReasonCode::MergeConflict,
+        ErrorType::CommitValidationFailed => ReasonCode::NoCommit,
+        ErrorType::ResourceExhausted => ReasonCode::QuotaExhausted,
+        ErrorType::NetworkError => ReasonCode::NetworkError,
+        ErrorType::Unknown => ReasonCode::Unclassified,
     }
 }

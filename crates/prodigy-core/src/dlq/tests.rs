@@ -6,7 +6,7 @@ mod letters;
 use serde_json::{Value, json, value::RawValue};
 
 use super::*;
-use crate::failure::{DefaultAction, Failure, FailureKind};
+use crate::failure::{DefaultAction, Failure, ReasonCode};
 
 fn result(status: AgentStatus) -> AgentResult {
     AgentResult {
@@ -34,7 +34,7 @@ fn result(status: AgentStatus) -> AgentResult {
 }
 
 fn failed(message: &str) -> AgentStatus {
-    let mut failure = Failure::new(FailureKind::CommandFailed, message);
+    let mut failure = Failure::new(ReasonCode::CommandFailed, message);
     failure.exit_code = Some(101);
     failure.output_tail = "thread 'main' panicked at src/main.rs:42:5".to_owned();
     AgentStatus::of(failure)
@@ -57,7 +57,7 @@ fn a_failed_agent_result_becomes_a_dead_letter() {
 
 #[test]
 fn an_agent_result_that_timed_out_becomes_a_dead_letter_that_can_be_replayed() {
-    let status = AgentStatus::of(Failure::new(FailureKind::Timeout, "it took longer than 10m"));
+    let status = AgentStatus::of(Failure::new(ReasonCode::Timeout, "it took longer than 10m"));
     assert!(matches!(status, AgentStatus::Timeout(_)));
     let entry = agent_result_to_dlq_item(&result(status), &raw("{}"), 1).unwrap();
     assert!(entry.reprocess_eligible && !entry.manual_review_required);
@@ -76,7 +76,7 @@ fn a_successful_agent_result_is_no_dead_letter() {
 fn the_error_signature_is_the_same_for_failures_of_one_cause() {
     let of = |message: &str| {
         create_error_signature(
-            &Failure::new(FailureKind::Timeout, message),
+            &Failure::new(ReasonCode::Timeout, message),
             &crate::ids::ItemId::at(1, 1),
         )
     };
@@ -87,7 +87,7 @@ fn the_error_signature_is_the_same_for_failures_of_one_cause() {
 
 #[test]
 fn an_error_is_classified_by_its_reason_code_and_not_by_its_message() {
-    let classified = FailureKind::ALL.iter().map(|kind| {
+    let classified = ReasonCode::ALL.iter().map(|kind| {
         let failure = Failure::new(*kind, "permission denied: timed out");
         let classified = classify_error(&failure, Some("shell: make"));
         let value = serde_json::to_value(classified).unwrap();
@@ -100,13 +100,13 @@ fn an_error_is_classified_by_its_reason_code_and_not_by_its_message() {
     for (name, kind) in classified {
         by_name.entry(name).or_default().push(kind);
     }
-    assert_eq!(by_name["Timeout"], [FailureKind::Timeout, FailureKind::Stalled]);
+    assert_eq!(by_name["Timeout"], [ReasonCode::Timeout, ReasonCode::Stalled]);
     assert_eq!(by_name.len(), 10);
 }
 
 #[test]
 fn what_becomes_of_a_dead_letter_follows_from_its_reason_code() {
-    let mut lines: Vec<String> = FailureKind::ALL
+    let mut lines: Vec<String> = ReasonCode::ALL
         .iter()
         .map(|kind| {
             let failure = AgentStatus::of(Failure::new(*kind, "x"));
@@ -132,7 +132,7 @@ fn what_becomes_of_a_dead_letter_follows_from_its_reason_code() {
         quarantine         quarantined    eligible false review false
         require_approval   pending_review eligible false review true
         ");
-    assert_eq!(FailureKind::Cancelled.action(), DefaultAction::Never);
+    assert_eq!(ReasonCode::Cancelled.action(), DefaultAction::Never);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn file() -> EntryFile {
     }
 }
 
-fn read(value: &Value) -> Result<DeadLetteredItem, Unreadable> {
+fn read(value: &Value) -> Result<DeadLetteredItem, DeadLetterError> {
     DeadLetteredItem::read(&value.to_string(), &file())
 }
 
@@ -167,14 +167,14 @@ fn what_was_written_is_read_and_a_change_is_seen() {
         assert!(text.contains(from));
         let changed = text.replace(from, to);
         let error = DeadLetteredItem::read(&changed, &file()).unwrap_err();
-        assert_eq!(error, Unreadable::Altered);
+        assert_eq!(error, DeadLetterError::Altered);
     }
     let newer = text.replace("\"schema_version\": 2", "\"schema_version\": 3");
     let error = DeadLetteredItem::read(&newer, &file()).unwrap_err();
     insta::assert_snapshot!(error, @"it was written by a newer prodigy: its version is 3");
     let half = &text[..text.len() / 2];
     let error = DeadLetteredItem::read(half, &file()).unwrap_err();
-    assert!(matches!(error, Unreadable::Shape(_)), "{error}");
+    assert!(matches!(error, DeadLetterError::Shape(_)), "{error}");
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn the_shape_for_triage_is_read_and_named_after_its_file() {
     let entry = entry.unwrap();
     assert_eq!((entry.job_id.as_str(), entry.item_id.as_str()), ("job_74c2", "step_3"));
     assert_eq!((entry.topic.as_str(), entry.attempts), ("tool.github.pr.create", 50));
-    assert_eq!(entry.reason_code, FailureKind::MaxSchedulingRetries);
+    assert_eq!(entry.reason_code, ReasonCode::MaxSchedulingRetries);
     assert_eq!(entry.idempotency_key, "run_2f91:step_3");
     assert_eq!(entry.policy_snapshot, "sha256:ab91");
     assert!(entry.manual_review_required);
@@ -387,7 +387,7 @@ fn the_first_shape_of_our_own_is_read() {
         "failure": { "kind": "command_failed", "message": "exit code 1", "exit_code": 1 },
     }));
     let entry = entry.unwrap();
-    assert_eq!((entry.attempts, entry.reason_code), (2, FailureKind::CommandFailed));
+    assert_eq!((entry.attempts, entry.reason_code), (2, ReasonCode::CommandFailed));
     assert_eq!(entry.failure_history[0].exit_code, Some(1));
     assert_eq!(entry.last_attempt, "2026-08-24T10:15:02.5Z".parse().unwrap());
 }

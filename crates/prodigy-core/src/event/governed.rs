@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Timestamp, dlq::DeadLetteredItem, replay::Match};
+use crate::{Timestamp, dlq::DeadLetteredItem, replay::RuleMatch};
 
 /// The environment of the steps: if it changes, a failed item may succeed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Found {
+pub struct EnvironmentFingerprint {
     /// The SHA-256 of the programs: prodigy's version and the agents.
     pub tool_hash: String,
     /// The SHA-256 of the variables that the workflow sets.
@@ -28,7 +28,7 @@ pub struct Found {
     pub owners: Vec<OwnerRule>,
 }
 
-impl Found {
+impl EnvironmentFingerprint {
     /// Returns who looks after an entry by the policy that was in force when its item failed.
     pub(crate) fn owner_of(&self, entry: &DeadLetteredItem) -> Option<String> {
         let step = entry.failure_history.last().map_or("", |last| last.step_failed.as_str());
@@ -45,7 +45,7 @@ impl Found {
 pub struct OwnerRule {
     /// The dead letters that it is for.
     #[serde(rename = "match")]
-    pub matches: Match,
+    pub matches: RuleMatch,
     /// The owner; none if the rule names nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
@@ -72,7 +72,7 @@ pub enum EntryChange {
 
 /// The policy rule and the approval that allowed a replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Allowed {
+pub struct ReplayAuthorization {
     /// The rule of the policy.
     pub rule: String,
     /// The policy.
@@ -87,7 +87,7 @@ pub struct Allowed {
 
 /// An approval that is needed before a dead letter is replayed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ApprovalRequested {
+pub struct ApprovalRequest {
     /// The digest to approve: it changes with everything that matters to the replay.
     pub digest: String,
     /// The name of the person who requested the replay.

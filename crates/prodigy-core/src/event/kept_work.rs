@@ -38,7 +38,7 @@ impl KeptWork {
 
 /// The artifacts of a failed attempt in its worktree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LeftBehind {
+pub struct AttemptArtifacts {
     /// Its branch; left out if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Found, RunOptions};
-use crate::{failure::Failure, items::InputKind, policy::Budget};
+use super::{EnvironmentFingerprint, RunOptions};
+use crate::{failure::Failure, items::InputFormat, policy::Budget};
 
 /// The facts that are recorded when a job begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,8 +36,8 @@ pub struct JobStarted {
     /// The commit the user started from.
     pub base_commit: String,
     /// The kind of job: steps that run once each, or for many items.
-    #[serde(default, skip_serializing_if = "Mode::is_sequential")]
-    pub mode: Mode,
+    #[serde(default, skip_serializing_if = "JobMode::is_sequential")]
+    pub mode: JobMode,
     /// The number of steps of one round, or of one item.
     pub steps: u32,
     /// The number of steps of the setup phase.
@@ -64,7 +64,7 @@ pub struct JobStarted {
     pub by: Option<String>,
     /// The environment of its steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub found: Option<Found>,
+    pub found: Option<EnvironmentFingerprint>,
     /// The budget; left out if there is no limit.
     #[serde(default, skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
@@ -73,7 +73,7 @@ pub struct JobStarted {
     pub options: RunOptions,
     /// The items' input that was given with `--input`; left out if the workflow names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input: Option<GivenInput>,
+    pub input: Option<InputOverride>,
 }
 
 impl JobStarted {
@@ -91,11 +91,11 @@ impl JobStarted {
 
 /// The input of a job's items that was given with `--input`. Its bytes are kept with the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct GivenInput {
+pub struct InputOverride {
     /// The file as it was given, or `-` for standard input.
     pub name: String,
     /// The form it is written in.
-    pub kind: InputKind,
+    pub kind: InputFormat,
     /// The SHA-256 of its bytes.
     pub sha256: String,
 }
@@ -113,7 +113,7 @@ impl JobStarted {
 /// The two kinds of job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+pub enum JobMode {
     /// Steps, one after the other.
     #[default]
     Sequential,
@@ -121,7 +121,7 @@ pub enum Mode {
     Mapreduce,
 }
 
-impl Mode {
+impl JobMode {
     /// Returns whether it is the kind that need not be written.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_sequential(&self) -> bool {
@@ -131,12 +131,12 @@ impl Mode {
 
 /// A workflow that took the place of the one a job began with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ChangedWorkflow {
+pub struct WorkflowChange {
     /// The SHA-256 of its text.
     pub hash: String,
     /// Its kind, which has to be the same as before.
-    #[serde(default, skip_serializing_if = "Mode::is_sequential")]
-    pub mode: Mode,
+    #[serde(default, skip_serializing_if = "JobMode::is_sequential")]
+    pub mode: JobMode,
     /// The number of steps of one round, or of one item.
     pub steps: u32,
     /// The number of steps of the setup phase.
@@ -177,7 +177,7 @@ impl RenamedSteps {
 
 /// The consequences of a replay of dead letters for their job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Reopened {
+pub struct JobReopening {
     /// True if the reduce phase runs once more, if it had been run.
     #[serde(default)]
     pub rerun_reduce: bool,
@@ -189,7 +189,7 @@ pub struct Reopened {
 /// The kind of removal of an entry from the dead letter queue without a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Withdrawal {
+pub enum EntryRemoval {
     /// Somebody decided that the item is left out; its entry stays to be read.
     Dropped,
     /// Its entry was deleted.
@@ -281,13 +281,13 @@ pub struct AgentFailed {
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub cost_usd: f64,
     /// The next act for the item.
-    pub then: AfterAttempt,
+    pub then: FailureDecision,
 }
 
 /// The next act for an item after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum AfterAttempt {
+pub enum FailureDecision {
     /// It is tried again.
     Retry,
     /// It goes into the dead letter queue.
@@ -319,7 +319,7 @@ fn is_nothing(sum: &f64) -> bool {
 /// The next act after a failed try of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum AfterFailure {
+pub enum StepFailureDecision {
     /// The step is tried again.
     Retry,
     /// A handler succeeded in its place, or the next step runs.

@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Snapshot;
-use crate::{Timestamp, agent::Limit};
+use super::WorktreeSnapshot;
+use crate::{Timestamp, agent::QuotaLimit};
 
 /// Nobody's agent can go on for a while.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuotaPaused {
     /// The limit that was reached.
-    pub limit: Limit,
+    pub limit: QuotaLimit,
     /// When one agent may try whether it is lifted; left out if waiting does not help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<Timestamp>,
@@ -36,7 +36,7 @@ pub struct WorkSuspended {
     pub step: Option<String>,
     /// The worktree as it was left; left out if the work starts over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<WorktreeSnapshot>,
     /// The number of its steps that had finished, steps inside of others included.
     pub finished_steps: u32,
     /// Set if an agent was at work before a usage limit cut it off: `quota.max_restarts` bounds how

@@ -37,7 +37,7 @@ pub struct StepCompleted {
     pub inner: BTreeMap<String, StepResult>,
     /// The worktree after it, so that a cut-off step can be taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<WorktreeSnapshot>,
     /// Where its output stands in the log files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogRange>,
@@ -80,7 +80,7 @@ impl StepResult {
 
 /// A worktree, as git objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Snapshot {
+pub struct WorktreeSnapshot {
     /// The commit that HEAD names.
     pub head: String,
     /// The index, as a tree.

@@ -26,7 +26,7 @@ pub(super) enum Term {
     /// `a < b`
     Compare(Comparison, Box<Self>, Box<Self>),
     /// `a matches 'pattern'`
-    Matches(Box<Self>, Pattern),
+    Matches(Box<Self>, RegexPattern),
     /// `length(a)`
     Call(Function, Vec<Self>),
     /// `exists(path)`: whether the path leads anywhere, be it to `null`.
@@ -107,9 +107,9 @@ impl Function {
 
 /// A regular expression, compiled once.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern(pub(super) Regex);
+pub(super) struct RegexPattern(pub(super) Regex);
 
-impl PartialEq for Pattern {
+impl PartialEq for RegexPattern {
     fn eq(&self, other: &Self) -> bool {
         self.0.as_str() == other.0.as_str()
     }

@@ -6,8 +6,8 @@ use serde_json::Number;
 
 use super::order;
 use crate::{
-    diagnostic::Fault,
-    vars::{Segment, VarPath},
+    diagnostic::ParseError,
+    vars::{PathSegment, VarPath},
 };
 
 /// One token.
@@ -43,7 +43,7 @@ impl<'text> Lexer<'text> {
     }
 
     /// Reads the next token and where it stands.
-    pub(super) fn next(&mut self) -> Result<(Token, Range<usize>), Fault> {
+    pub(super) fn next(&mut self) -> Result<(Token, Range<usize>), ParseError> {
         let rest = self.rest().trim_start();
         self.at = self.text.len() - rest.len();
         let start = self.at;
@@ -89,7 +89,7 @@ impl<'text> Lexer<'text> {
         word
     }
 
-    fn number(&mut self) -> Result<Token, Fault> {
+    fn number(&mut self) -> Result<Token, ParseError> {
         let rest = self.rest();
         let part = |at: usize, c: char| match c {
             '+' | '-' => at == 0 || rest.get(..at).is_some_and(|text| text.ends_with(['e', 'E'])),
@@ -100,7 +100,7 @@ impl<'text> Lexer<'text> {
         let (text, _) = rest.split_at(end);
         let start = self.at;
         self.at += end;
-        order::number(text).map(Token::Number).ok_or_else(|| Fault {
+        order::number(text).map(Token::Number).ok_or_else(|| ParseError {
             range: start..self.at,
             message: format!("`{text}` is not a number"),
             help: Some("put text in quotes".to_owned()),
@@ -108,7 +108,7 @@ impl<'text> Lexer<'text> {
     }
 
     /// Reads a text in quotes; one that is exactly one `${…}` is that variable.
-    fn quoted(&mut self, quote: char) -> Result<Token, Fault> {
+    fn quoted(&mut self, quote: char) -> Result<Token, ParseError> {
         let start = self.at;
         self.at += quote.len_utf8();
         let mut text = String::new();
@@ -117,7 +117,7 @@ impl<'text> Lexer<'text> {
             let rest = self.rest();
             let mut chars = rest.chars();
             let Some(c) = chars.next() else {
-                return Err(Fault {
+                return Err(ParseError {
                     range: start..self.text.len(),
                     message: format!("the text that starts here has no closing `{quote}`"),
                     help: None,
@@ -149,7 +149,7 @@ impl<'text> Lexer<'text> {
             Some((path, default, _)) if text.is_empty() && !more => {
                 Ok(Token::Variable(path, default))
             }
-            Some((_, _, range)) => Err(Fault {
+            Some((_, _, range)) => Err(ParseError {
                 range,
                 message: "a text in an expression cannot be put together from variables".to_owned(),
                 help: Some("compare the variable itself; `$${` stands for a plain `${`".to_owned()),
@@ -158,11 +158,11 @@ impl<'text> Lexer<'text> {
     }
 
     /// Reads `${path}` or `${path:-default}`.
-    fn variable(&mut self) -> Result<(VarPath, Option<String>), Fault> {
+    fn variable(&mut self) -> Result<(VarPath, Option<String>), ParseError> {
         let start = self.at;
         let Some((inner, _)) = self.rest().strip_prefix("${").and_then(|rest| rest.split_once('}'))
         else {
-            return Err(Fault {
+            return Err(ParseError {
                 range: start..start + 2,
                 message: "`${` has no closing `}`".to_owned(),
                 help: None,
@@ -175,7 +175,7 @@ impl<'text> Lexer<'text> {
         };
         match path_of(path.trim()) {
             Some(path) => Ok((path, default)),
-            None => Err(Fault {
+            None => Err(ParseError {
                 range: start..self.at,
                 message: format!("`{path}` is not the path of a variable"),
                 help: Some("write `${name}`, `${name.field}` or `${name:-default}`".to_owned()),
@@ -193,10 +193,10 @@ fn path_of(text: &str) -> Option<VarPath> {
         let symbol = lexer.rest().chars().next()?;
         lexer.at += symbol.len_utf8();
         match symbol {
-            '.' => rest.push(Segment::Field(lexer.name()?)),
+            '.' => rest.push(PathSegment::Field(lexer.name()?)),
             '[' => {
                 let (inner, _) = lexer.rest().split_once(']')?;
-                rest.push(Segment::Index(inner.parse().ok()?));
+                rest.push(PathSegment::Index(inner.parse().ok()?));
                 lexer.at += inner.len() + 1;
             }
             _ => return None,
@@ -224,7 +224,7 @@ fn digit_follows(text: &str) -> bool {
     text.chars().nth(1).is_some_and(|c| c.is_ascii_digit())
 }
 
-fn unexpected(found: char, at: usize) -> Fault {
+fn unexpected(found: char, at: usize) -> ParseError {
     let help = match found {
         '&' => Some("write `&&`"),
         '|' => Some("write `||`; filters such as `|json` are for templates"),
@@ -232,7 +232,7 @@ fn unexpected(found: char, at: usize) -> Fault {
         '+' | '-' | '*' | '/' | '%' => Some("expressions compare values but do not calculate"),
         _ => None,
     };
-    Fault {
+    ParseError {
         range: at..at + found.len_utf8(),
         message: format!("unexpected `{}`", found.escape_debug()),
         help: help.map(str::to_owned),

@@ -34,7 +34,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use crate::{
-    diagnostic::Fault,
+    diagnostic::ParseError,
     vars::{VarPath, Vars},
 };
 
@@ -43,7 +43,7 @@ pub use sort::{SortBy, SortKey};
 
 /// Where an expression stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ExprContext {
     /// `when`: paths start at a root; `${x}` is allowed and means the variable `x`.
     When,
     /// `filter`, `sort_by`, `distinct`: `item.` may be left out.
@@ -60,7 +60,7 @@ pub struct Expr {
 
 impl Expr {
     /// Reads an expression.
-    pub fn parse(source: &str, place: Place) -> Result<Self, Fault> {
+    pub fn parse(source: &str, place: ExprContext) -> Result<Self, ParseError> {
         let (term, references) = parser::expression(source, place)?;
         Ok(Self { source: source.to_owned(), term, references })
     }

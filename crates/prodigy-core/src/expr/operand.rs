@@ -6,15 +6,15 @@ use regex::RegexBuilder;
 use serde_json::Value;
 
 use super::{
-    Place,
-    ast::{Function, Pattern, Term},
+    ExprContext,
+    ast::{Function, RegexPattern, Term},
     lexer::Token,
-    parser::{Parser, fault},
+    parser::{ExprParser, fault},
 };
 use crate::{
-    diagnostic::Fault,
+    diagnostic::ParseError,
     nearest::did_you_mean,
-    vars::{Segment, VarPath},
+    vars::{PathSegment, VarPath},
 };
 
 /// The largest compiled pattern, in bytes.
@@ -25,9 +25,9 @@ const PATTERNS: usize = 32;
 /// Functions that are not calls of values.
 const SPECIAL: &[&str] = &["exists", "matches"];
 
-impl Parser<'_> {
+impl ExprParser<'_> {
     /// Reads a literal, a path, a call, or anything in parentheses.
-    pub(super) fn operand(&mut self) -> Result<Term, Fault> {
+    pub(super) fn operand(&mut self) -> Result<Term, ParseError> {
         let start = self.range.clone();
         match &self.token {
             Token::Number(_) | Token::Text(_) | Token::Variable(..) => match self.advance()? {
@@ -59,7 +59,7 @@ impl Parser<'_> {
     }
 
     /// Reads what starts with a name: a constant, a call or a path.
-    fn named(&mut self, word: &str) -> Result<Term, Fault> {
+    fn named(&mut self, word: &str) -> Result<Term, ParseError> {
         let constant = match word.to_ascii_lowercase().as_str() {
             "true" => Some(Value::Bool(true)),
             "false" => Some(Value::Bool(false)),
@@ -86,15 +86,15 @@ impl Parser<'_> {
         path: VarPath,
         default: Option<String>,
         range: Range<usize>,
-    ) -> Result<Term, Fault> {
+    ) -> Result<Term, ParseError> {
         match self.place {
-            Place::When => {
+            ExprContext::When => {
                 self.references.push((path.clone(), range));
                 Ok(Term::Variable(path, default))
             }
-            Place::Item => {
+            ExprContext::Item => {
                 let written = if path.root == "item" { path } else { of_item(path) };
-                Err(Fault {
+                Err(ParseError {
                     range,
                     message: "`${…}` can only be used in `when`".to_owned(),
                     help: Some(format!("write `{written}`")),
@@ -104,7 +104,7 @@ impl Parser<'_> {
     }
 
     /// Reads the rest of a path.
-    fn path(&mut self, root: &str) -> Result<VarPath, Fault> {
+    fn path(&mut self, root: &str) -> Result<VarPath, ParseError> {
         let mut rest = Vec::new();
         loop {
             if self.take_symbol(".")? {
@@ -115,7 +115,7 @@ impl Parser<'_> {
                     }
                     return Err(fault);
                 };
-                rest.push(Segment::Field(name.clone()));
+                rest.push(PathSegment::Field(name.clone()));
                 self.advance()?;
             } else if self.take_symbol("[")? {
                 rest.push(self.index()?);
@@ -125,17 +125,18 @@ impl Parser<'_> {
             }
         }
         let path = VarPath { root: root.to_owned(), rest };
-        let whole = self.place == Place::When || path.root == "item";
+        let whole = self.place == ExprContext::When || path.root == "item";
         Ok(if whole { path } else { of_item(path) })
     }
 
     /// Reads what stands in the brackets of a path.
-    fn index(&mut self) -> Result<Segment, Fault> {
+    fn index(&mut self) -> Result<PathSegment, ParseError> {
         let segment = match &self.token {
-            Token::Number(number) => {
-                number.as_u64().and_then(|index| usize::try_from(index).ok()).map(Segment::Index)
-            }
-            Token::Text(name) => Some(Segment::Field(name.clone())),
+            Token::Number(number) => number
+                .as_u64()
+                .and_then(|index| usize::try_from(index).ok())
+                .map(PathSegment::Index),
+            Token::Text(name) => Some(PathSegment::Field(name.clone())),
             Token::Variable(..) | Token::Word(_) | Token::Symbol(_) | Token::End => None,
         };
         let segment =
@@ -145,7 +146,7 @@ impl Parser<'_> {
     }
 
     /// Reads values up to a closing bracket.
-    fn values(&mut self, close: &str) -> Result<Vec<Term>, Fault> {
+    fn values(&mut self, close: &str) -> Result<Vec<Term>, ParseError> {
         let mut values = Vec::new();
         while !self.take_symbol(close)? {
             values.push(self.expression()?);
@@ -158,7 +159,7 @@ impl Parser<'_> {
     }
 
     /// Reads the arguments of a call; the bracket is open.
-    fn call(&mut self, name: &str, range: Range<usize>) -> Result<Term, Fault> {
+    fn call(&mut self, name: &str, range: Range<usize>) -> Result<Term, ParseError> {
         if name == "matches" {
             let text = self.expression()?;
             self.need_symbol(",")?;
@@ -187,7 +188,7 @@ impl Parser<'_> {
     }
 
     /// Reads a pattern; it must be written out, so that it is checked now and not at run time.
-    pub(super) fn pattern(&mut self) -> Result<Pattern, Fault> {
+    pub(super) fn pattern(&mut self) -> Result<RegexPattern, ParseError> {
         let Token::Text(pattern) = &self.token else {
             return Err(self.expected("a pattern in quotes"));
         };
@@ -208,20 +209,20 @@ impl Parser<'_> {
             })?;
         self.patterns += 1;
         self.advance()?;
-        Ok(Pattern(regex))
+        Ok(RegexPattern(regex))
     }
 }
 
 /// Puts `item.` in front of a path.
 fn of_item(path: VarPath) -> VarPath {
-    let mut rest = vec![Segment::Field(path.root)];
+    let mut rest = vec![PathSegment::Field(path.root)];
     rest.extend(path.rest);
     VarPath { root: "item".to_owned(), rest }
 }
 
-fn unknown_function(name: &str, range: Range<usize>) -> Fault {
+fn unknown_function(name: &str, range: Range<usize>) -> ParseError {
     let known = Function::ALL.iter().map(|(known, ..)| *known).chain(SPECIAL.iter().copied());
-    Fault {
+    ParseError {
         range,
         message: format!("there is no function `{name}`"),
         help: did_you_mean(name, known),

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use super::{
-    Place,
+    ExprContext,
     ast::{Comparison, Function, Term},
     lexer::{Lexer, Token},
 };
-use crate::{diagnostic::Fault, vars::VarPath};
+use crate::{diagnostic::ParseError, vars::VarPath};
 
 /// The longest expression, in bytes.
 const LONGEST: usize = 64 * 1024;
@@ -26,11 +26,14 @@ const COMPARISONS: &[(&str, Comparison)] = &[
 ];
 
 /// The variables that an expression reads, and where it names them.
-pub(super) type References = Vec<(VarPath, Range<usize>)>;
+pub(super) type ExprReferences = Vec<(VarPath, Range<usize>)>;
 
 /// Reads an expression that is all of the text.
-pub(super) fn expression(source: &str, place: Place) -> Result<(Term, References), Fault> {
-    let mut parser = Parser::new(source, place)?;
+pub(super) fn expression(
+    source: &str,
+    place: ExprContext,
+) -> Result<(Term, ExprReferences), ParseError> {
+    let mut parser = ExprParser::new(source, place)?;
     let term = parser.expression()?;
     if parser.token != Token::End {
         return Err(parser.expected("an operator"));
@@ -39,9 +42,9 @@ pub(super) fn expression(source: &str, place: Place) -> Result<(Term, References
 }
 
 /// Reads an expression with one token of lookahead.
-pub(super) struct Parser<'text> {
+pub(super) struct ExprParser<'text> {
     lexer: Lexer<'text>,
-    pub(super) place: Place,
+    pub(super) place: ExprContext,
     /// The token that is next.
     pub(super) token: Token,
     /// Where it stands.
@@ -52,11 +55,11 @@ pub(super) struct Parser<'text> {
     /// The number of patterns compiled so far.
     pub(super) patterns: usize,
     /// The variables so far.
-    pub(super) references: References,
+    pub(super) references: ExprReferences,
 }
 
-impl<'text> Parser<'text> {
-    pub(super) fn new(source: &'text str, place: Place) -> Result<Self, Fault> {
+impl<'text> ExprParser<'text> {
+    pub(super) fn new(source: &'text str, place: ExprContext) -> Result<Self, ParseError> {
         if source.len() > LONGEST {
             return Err(fault(0..source.len(), "the expression is longer than 64 KiB"));
         }
@@ -78,11 +81,11 @@ impl<'text> Parser<'text> {
     }
 
     /// Reads `a || b`, the loosest there is.
-    pub(super) fn expression(&mut self) -> Result<Term, Fault> {
+    pub(super) fn expression(&mut self) -> Result<Term, ParseError> {
         self.nested(|parser| parser.chain("||", "or", Self::conjunction, Term::Any))
     }
 
-    fn conjunction(&mut self) -> Result<Term, Fault> {
+    fn conjunction(&mut self) -> Result<Term, ParseError> {
         self.chain("&&", "and", Self::negation, Term::All)
     }
 
@@ -91,9 +94,9 @@ impl<'text> Parser<'text> {
         &mut self,
         symbol: &str,
         word: &str,
-        part: fn(&mut Self) -> Result<Term, Fault>,
+        part: fn(&mut Self) -> Result<Term, ParseError>,
         term: fn(Vec<Term>) -> Term,
-    ) -> Result<Term, Fault> {
+    ) -> Result<Term, ParseError> {
         let first = part(self)?;
         if !self.is_symbol(symbol) && !self.is_word(word) {
             return Ok(first);
@@ -105,14 +108,14 @@ impl<'text> Parser<'text> {
         Ok(term(parts))
     }
 
-    fn negation(&mut self) -> Result<Term, Fault> {
+    fn negation(&mut self) -> Result<Term, ParseError> {
         if self.take_word("not")? {
             return Ok(Term::Not(Box::new(self.nested(Self::negation)?)));
         }
         self.comparison()
     }
 
-    fn comparison(&mut self) -> Result<Term, Fault> {
+    fn comparison(&mut self) -> Result<Term, ParseError> {
         let left = self.operand()?;
         let operator = self.range.start;
         let term = if let Some(comparison) = self.comparison_symbol() {
@@ -141,7 +144,7 @@ impl<'text> Parser<'text> {
     }
 
     /// Reads what stands right of `in`.
-    fn within(&mut self, left: Term) -> Result<Term, Fault> {
+    fn within(&mut self, left: Term) -> Result<Term, ParseError> {
         let start = self.range.start;
         let list = self.operand()?;
         if matches!(list, Term::Literal(_)) {
@@ -165,8 +168,8 @@ impl<'text> Parser<'text> {
     /// Reads something one level deeper.
     pub(super) fn nested<T>(
         &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
+        read: impl FnOnce(&mut Self) -> Result<T, ParseError>,
+    ) -> Result<T, ParseError> {
         if self.depth == DEEPEST {
             let message = format!("the expression is nested more than {DEEPEST} levels deep");
             return Err(fault(self.range.clone(), message));
@@ -178,7 +181,7 @@ impl<'text> Parser<'text> {
     }
 
     /// Takes the next token and returns it.
-    pub(super) fn advance(&mut self) -> Result<Token, Fault> {
+    pub(super) fn advance(&mut self) -> Result<Token, ParseError> {
         let (token, range) = self.lexer.next()?;
         self.before = self.range.end;
         self.range = range;
@@ -194,7 +197,7 @@ impl<'text> Parser<'text> {
         matches!(&self.token, Token::Word(found) if found.eq_ignore_ascii_case(word))
     }
 
-    pub(super) fn take_symbol(&mut self, symbol: &str) -> Result<bool, Fault> {
+    pub(super) fn take_symbol(&mut self, symbol: &str) -> Result<bool, ParseError> {
         let found = self.is_symbol(symbol);
         if found {
             self.advance()?;
@@ -202,7 +205,7 @@ impl<'text> Parser<'text> {
         Ok(found)
     }
 
-    pub(super) fn take_word(&mut self, word: &str) -> Result<bool, Fault> {
+    pub(super) fn take_word(&mut self, word: &str) -> Result<bool, ParseError> {
         let found = self.is_word(word);
         if found {
             self.advance()?;
@@ -211,7 +214,7 @@ impl<'text> Parser<'text> {
     }
 
     /// Takes a symbol that must be there.
-    pub(super) fn need_symbol(&mut self, symbol: &str) -> Result<(), Fault> {
+    pub(super) fn need_symbol(&mut self, symbol: &str) -> Result<(), ParseError> {
         if self.take_symbol(symbol)? {
             return Ok(());
         }
@@ -219,7 +222,7 @@ impl<'text> Parser<'text> {
     }
 
     /// Says that something else should stand where the next token stands.
-    pub(super) fn expected(&self, what: &str) -> Fault {
+    pub(super) fn expected(&self, what: &str) -> ParseError {
         let found = match &self.token {
             Token::Number(number) => format!("`{number}`"),
             Token::Text(_) => "a text".to_owned(),
@@ -233,6 +236,6 @@ impl<'text> Parser<'text> {
 }
 
 /// Creates a fault without help.
-pub(super) fn fault(range: Range<usize>, message: impl Into<String>) -> Fault {
-    Fault { range, message: message.into(), help: None }
+pub(super) fn fault(range: Range<usize>, message: impl Into<String>) -> ParseError {
+    ParseError { range, message: message.into(), help: None }
 }

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::{Place, ast::Term, eval, lexer::Token, order, parser::Parser};
+use super::{ExprContext, ast::Term, eval, lexer::Token, order, parser::ExprParser};
 use crate::{
-    diagnostic::Fault,
+    diagnostic::ParseError,
     vars::{VarPath, Vars},
 };
 
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 pub struct SortBy {
     source: String,
-    keys: Vec<Key>,
+    keys: Vec<SortTerm>,
     paths: Vec<VarPath>,
 }
 
@@ -31,7 +31,7 @@ pub struct SortKey(Vec<Value>);
 
 /// One key.
 #[derive(Clone, Debug, PartialEq)]
-struct Key {
+struct SortTerm {
     term: Term,
     descending: bool,
     nulls_first: bool,
@@ -39,8 +39,8 @@ struct Key {
 
 impl SortBy {
     /// Reads a list of sort keys.
-    pub fn parse(source: &str) -> Result<Self, Fault> {
-        let mut parser = Parser::new(source, Place::Item)?;
+    pub fn parse(source: &str) -> Result<Self, ParseError> {
+        let mut parser = ExprParser::new(source, ExprContext::Item)?;
         let mut keys = Vec::new();
         loop {
             keys.push(key(&mut parser)?);
@@ -81,7 +81,7 @@ impl SortBy {
     }
 }
 
-impl Key {
+impl SortTerm {
     fn compare(&self, a: &Value, b: &Value) -> Ordering {
         match (a.is_null(), b.is_null()) {
             (true, true) => Ordering::Equal,
@@ -95,7 +95,7 @@ impl Key {
     }
 }
 
-fn key(parser: &mut Parser<'_>) -> Result<Key, Fault> {
+fn key(parser: &mut ExprParser<'_>) -> Result<SortTerm, ParseError> {
     let term = parser.expression()?;
     let descending = parser.take_word("desc")?;
     if !descending {
@@ -108,7 +108,7 @@ fn key(parser: &mut Parser<'_>) -> Result<Key, Fault> {
             return Err(parser.expected("`FIRST` or `LAST`"));
         }
     }
-    Ok(Key { term, descending, nulls_first })
+    Ok(SortTerm { term, descending, nulls_first })
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(super) fn example() -> Vars {
     vars
 }
 
-fn check(place: Place, cases: &[(&str, bool)]) {
+fn check(place: ExprContext, cases: &[(&str, bool)]) {
     let vars = example();
     for (source, expected) in cases {
         let expr = Expr::parse(source, place).unwrap_or_else(|fault| panic!("{source}: {fault:?}"));
@@ -158,13 +158,13 @@ const ITEM_TESTS: &[(&str, bool)] = &[
 
 #[test]
 fn items_are_tested() {
-    check(Place::Item, ITEM_TESTS);
+    check(ExprContext::Item, ITEM_TESTS);
 }
 
 #[test]
 fn variables_are_tested() {
     check(
-        Place::When,
+        ExprContext::When,
         &[
             ("${build.target} == 'release'", true),
             ("\"${build.target}\" == 'release'", true),
@@ -206,7 +206,7 @@ fn an_expression_has_a_value() {
         "[1, 'a', name]",
     ]
     .iter()
-    .map(|source| Expr::parse(source, Place::Item).unwrap().value(&example()).to_string())
+    .map(|source| Expr::parse(source, ExprContext::Item).unwrap().value(&example()).to_string())
     .collect();
     insta::assert_snapshot!(values.join("\n"), @r#"
     ["x","y",3]
@@ -231,7 +231,7 @@ fn an_expression_names_its_variables() {
         shown.join("\n")
     };
     insta::assert_snapshot!(
-        show("'${build.target}' == \"x\" && steps.a.output[2] contains ${x:-y} || exists(q)", Place::When),
+        show("'${build.target}' == \"x\" && steps.a.output[2] contains ${x:-y} || exists(q)", ExprContext::When),
         @"
         build.target at `'${build.target}'`
         steps.a.output[2] at `steps.a.output[2]`
@@ -239,7 +239,7 @@ fn an_expression_names_its_variables() {
         q at `q`
         ",
     );
-    insta::assert_snapshot!(show("score > 1 && item . a [0] in b.c", Place::Item), @"
+    insta::assert_snapshot!(show("score > 1 && item . a [0] in b.c", ExprContext::Item), @"
     item.score at `score`
     item.a[0] at `item . a [0]`
     item.b.c at `b.c`
@@ -251,48 +251,48 @@ fn a_bad_expression_says_what_is_wrong_and_where() {
     let deep = "(".repeat(70);
     let patterns = vec!["a matches 'b'"; 40].join(" || ");
     let cases = [
-        (Place::Item, ""),
-        (Place::Item, "  "),
-        (Place::Item, "score >"),
-        (Place::Item, "> 5"),
-        (Place::Item, "score 5"),
-        (Place::Item, "(score"),
-        (Place::Item, "score)"),
-        (Place::Item, "a < b < c"),
-        (Place::Item, "a == b in [c]"),
-        (Place::Item, "a & b"),
-        (Place::Item, "a + 1 == 2"),
-        (Place::Item, "a == 'open"),
-        (Place::Item, "a == 007"),
-        (Place::Item, "a == 1.2.3"),
-        (Place::Item, "item.0"),
-        (Place::Item, "item[-1]"),
-        (Place::Item, "item[a]"),
-        (Place::Item, "item."),
-        (Place::Item, "lenght(a)"),
-        (Place::Item, "Length(a)"),
-        (Place::Item, "frobnicate(a)"),
-        (Place::Item, "length()"),
-        (Place::Item, "contains(a)"),
-        (Place::Item, "exists(1)"),
-        (Place::Item, "a matches '('"),
-        (Place::Item, "a matches '\\w{10000}'"),
-        (Place::Item, "a matches b"),
-        (Place::Item, "a in 5"),
-        (Place::Item, "a not b"),
-        (Place::Item, "a == and"),
-        (Place::Item, "${score} > 5"),
-        (Place::Item, "name == '${item.name}'"),
-        (Place::Item, &deep),
-        (Place::Item, &patterns),
-        (Place::When, "${a"),
-        (Place::When, "${} == 1"),
-        (Place::When, "${a|json} == 1"),
-        (Place::When, "${a b}"),
-        (Place::When, "$a == 1"),
-        (Place::When, "'v${a}' == 'v1'"),
-        (Place::When, "'${a}${b}' == 'v1'"),
-        (Place::When, "a matches '${b}'"),
+        (ExprContext::Item, ""),
+        (ExprContext::Item, "  "),
+        (ExprContext::Item, "score >"),
+        (ExprContext::Item, "> 5"),
+        (ExprContext::Item, "score 5"),
+        (ExprContext::Item, "(score"),
+        (ExprContext::Item, "score)"),
+        (ExprContext::Item, "a < b < c"),
+        (ExprContext::Item, "a == b in [c]"),
+        (ExprContext::Item, "a & b"),
+        (ExprContext::Item, "a + 1 == 2"),
+        (ExprContext::Item, "a == 'open"),
+        (ExprContext::Item, "a == 007"),
+        (ExprContext::Item, "a == 1.2.3"),
+        (ExprContext::Item, "item.0"),
+        (ExprContext::Item, "item[-1]"),
+        (ExprContext::Item, "item[a]"),
+        (ExprContext::Item, "item."),
+        (ExprContext::Item, "lenght(a)"),
+        (ExprContext::Item, "Length(a)"),
+        (ExprContext::Item, "frobnicate(a)"),
+        (ExprContext::Item, "length()"),
+        (ExprContext::Item, "contains(a)"),
+        (ExprContext::Item, "exists(1)"),
+        (ExprContext::Item, "a matches '('"),
+        (ExprContext::Item, "a matches '\\w{10000}'"),
+        (ExprContext::Item, "a matches b"),
+        (ExprContext::Item, "a in 5"),
+        (ExprContext::Item, "a not b"),
+        (ExprContext::Item, "a == and"),
+        (ExprContext::Item, "${score} > 5"),
+        (ExprContext::Item, "name == '${item.name}'"),
+        (ExprContext::Item, &deep),
+        (ExprContext::Item, &patterns),
+        (ExprContext::When, "${a"),
+        (ExprContext::When, "${} == 1"),
+        (ExprContext::When, "${a|json} == 1"),
+        (ExprContext::When, "${a b}"),
+        (ExprContext::When, "$a == 1"),
+        (ExprContext::When, "'v${a}' == 'v1'"),
+        (ExprContext::When, "'${a}${b}' == 'v1'"),
+        (ExprContext::When, "a matches '${b}'"),
     ];
     let shown: Vec<String> = cases
         .iter()
@@ -353,11 +353,11 @@ fn a_bad_expression_says_what_is_wrong_and_where() {
 fn long_and_deep_expressions_are_refused_before_they_hurt() {
     let long = "a || ".repeat(13_000) + "a";
     assert!(long.len() < 65_536);
-    assert!(!Expr::parse(&long, Place::Item).unwrap().test(&example()));
+    assert!(!Expr::parse(&long, ExprContext::Item).unwrap().test(&example()));
     let longer = "a || ".repeat(14_000) + "a";
-    insta::assert_snapshot!(Expr::parse(&longer, Place::Item).unwrap_err().message, @"the expression is longer than 64 KiB");
+    insta::assert_snapshot!(Expr::parse(&longer, ExprContext::Item).unwrap_err().message, @"the expression is longer than 64 KiB");
     for nested in ["!", "not ", "(", "[", "length("] {
-        let message = Expr::parse(&nested.repeat(5_000), Place::Item).unwrap_err().message;
+        let message = Expr::parse(&nested.repeat(5_000), ExprContext::Item).unwrap_err().message;
         assert_eq!(message, "the expression is nested more than 64 levels deep", "{nested}");
     }
 }

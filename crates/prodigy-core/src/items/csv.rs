@@ -9,7 +9,7 @@ use super::{Error, read::position};
 
 /// Reads a table; each row becomes an object with the names of the header.
 pub(super) fn rows(text: &str, separator: char) -> Result<Vec<Box<RawValue>>, Error> {
-    let mut table = Table { text, at: 0, line: 1, row_line: 1, separator };
+    let mut table = CsvReader { text, at: 0, line: 1, row_line: 1, separator };
     let Some(header) = table.row()? else { return Ok(Vec::new()) };
     let mut columns = BTreeMap::new();
     for (index, name) in header.iter().enumerate() {
@@ -24,26 +24,26 @@ pub(super) fn rows(text: &str, separator: char) -> Result<Vec<Box<RawValue>>, Er
             let (expected, found) = (header.len(), fields.len());
             return Err(Error::Ragged { line: table.row_line, expected, found });
         }
-        let row = Row { header: &header, fields: &fields };
+        let row = CsvRow { header: &header, fields: &fields };
         rows.push(to_raw_value(&row).map_err(Error::Unwritable)?);
     }
     Ok(rows)
 }
 
 /// One row, as an object.
-struct Row<'r> {
+struct CsvRow<'r> {
     header: &'r [Cow<'r, str>],
     fields: &'r [Cow<'r, str>],
 }
 
-impl Serialize for Row<'_> {
+impl Serialize for CsvRow<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.header.iter().zip(self.fields))
     }
 }
 
 /// A place in a table.
-struct Table<'t> {
+struct CsvReader<'t> {
     text: &'t str,
     at: usize,
     line: usize,
@@ -52,7 +52,7 @@ struct Table<'t> {
     separator: char,
 }
 
-impl<'t> Table<'t> {
+impl<'t> CsvReader<'t> {
     fn rest(&self) -> &'t str {
         self.text.get(self.at..).unwrap_or_default()
     }

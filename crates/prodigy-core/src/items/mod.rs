@@ -28,7 +28,7 @@ pub use select::{Item, Selection, select};
 /// The form an input is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum InputKind {
+pub enum InputFormat {
     /// One JSON document.
     Json,
     /// One JSON value per line.
@@ -43,7 +43,7 @@ pub enum InputKind {
     Output,
 }
 
-impl InputKind {
+impl InputFormat {
     /// Returns the form of an input that is given by its file's name, or by none.
     ///
     /// Without an ending the text itself tells.
@@ -81,14 +81,14 @@ pub fn is_path(text: &str) -> bool {
 
 /// The content of an input, before items are selected from it.
 #[derive(Debug)]
-pub struct Items<'a> {
-    form: Form,
+pub struct RawItems<'a> {
+    form: RawItemsKind,
     values: Vec<Cow<'a, RawValue>>,
 }
 
 /// The form of the values of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum RawItemsKind {
     /// Documents: the items are inside.
     Documents,
     /// JSON values that are items, unless a path leads into them.
@@ -97,18 +97,18 @@ enum Form {
     Plain,
 }
 
-impl Items<'_> {
+impl RawItems<'_> {
     /// Takes a list that stands in the workflow. A path sees it as one document.
     pub fn of_values(values: Vec<Value>) -> Result<Self, Error> {
         let document = to_raw_value(&Value::Array(values)).map_err(Error::Unwritable)?;
-        Ok(Self { form: Form::Documents, values: vec![Cow::Owned(document)] })
+        Ok(Self { form: RawItemsKind::Documents, values: vec![Cow::Owned(document)] })
     }
 
     /// Takes texts, such as the names of files.
     pub fn of_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, Error> {
         let values = texts.into_iter().map(|text| to_raw_value(text.as_ref()).map(Cow::Owned));
         let values = values.collect::<Result<_, _>>().map_err(Error::Unwritable)?;
-        Ok(Self { form: Form::Plain, values })
+        Ok(Self { form: RawItemsKind::Plain, values })
     }
 }
 

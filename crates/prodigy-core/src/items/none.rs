@@ -1,7 +1,7 @@
 //! Reasons of a selection without items.
 
 use super::{
-    Error, Items, Selection,
+    Error, RawItems, Selection,
     select::{extract, filter, make_distinct},
 };
 
@@ -9,7 +9,7 @@ use super::{
 ///
 /// A job that does nothing looks like one that is done, so somebody has to say which
 /// part of the selection let nothing through.
-pub fn why_none(input: Items<'_>, selection: &Selection, from: &str) -> Result<String, Error> {
+pub fn why_none(input: RawItems<'_>, selection: &Selection, from: &str) -> Result<String, Error> {
     let values = extract(input, selection.json_path.as_ref())?;
     let found = values.len();
     if found == 0 {
@@ -40,12 +40,12 @@ mod tests {
     use super::*;
     use crate::{
         expr::Expr,
-        items::{InputKind, read, select},
+        items::{InputFormat, read, select},
         json_path::JsonPath,
     };
 
     fn why(input: &str, selection: &Selection) -> String {
-        let items = || read(input.as_bytes(), InputKind::Json).unwrap();
+        let items = || read(input.as_bytes(), InputFormat::Json).unwrap();
         assert!(select(items(), selection).unwrap().is_empty());
         why_none(items(), selection, "`a.json`").unwrap()
     }
@@ -55,7 +55,7 @@ mod tests {
         let all = Selection::default();
         let path = Selection { json_path: Some(JsonPath::parse("$.x[*]").unwrap()), ..all.clone() };
         let filter = Selection {
-            filter: Some(Expr::parse("item.n > 5", crate::expr::Place::Item).unwrap()),
+            filter: Some(Expr::parse("item.n > 5", crate::expr::ExprContext::Item).unwrap()),
             ..all.clone()
         };
         let offset = Selection { offset: 7, ..all.clone() };

@@ -5,21 +5,21 @@ use std::{collections::BTreeMap, fmt};
 use serde::de::{Deserialize as _, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::vars::{Segment, VarPath, Vars};
+use crate::vars::{PathSegment, VarPath, Vars};
 
 /// The parts of an item that are wanted.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct FieldProjection {
     whole: bool,
     fields: BTreeMap<String, Self>,
     indexes: BTreeMap<usize, Self>,
 }
 
 /// Wants nothing.
-const NOTHING: &Wanted =
-    &Wanted { whole: false, fields: BTreeMap::new(), indexes: BTreeMap::new() };
+const NOTHING: &FieldProjection =
+    &FieldProjection { whole: false, fields: BTreeMap::new(), indexes: BTreeMap::new() };
 
-impl Wanted {
+impl FieldProjection {
     /// Wants what some variables lead to.
     pub(super) fn of<'p>(paths: impl IntoIterator<Item = &'p VarPath>) -> Self {
         let mut wanted = Self::default();
@@ -27,8 +27,8 @@ impl Wanted {
             let mut place = &mut wanted;
             for segment in &path.rest {
                 place = match segment {
-                    Segment::Field(name) => place.fields.entry(name.clone()).or_default(),
-                    Segment::Index(index) => place.indexes.entry(*index).or_default(),
+                    PathSegment::Field(name) => place.fields.entry(name.clone()).or_default(),
+                    PathSegment::Index(index) => place.indexes.entry(*index).or_default(),
                 };
             }
             place.whole = true;
@@ -47,7 +47,7 @@ impl Wanted {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for &Wanted {
+impl<'de> DeserializeSeed<'de> for &FieldProjection {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -60,7 +60,7 @@ impl<'de> DeserializeSeed<'de> for &Wanted {
 }
 
 /// Nobody asked for a scalar itself, or it would have been wanted as a whole; so it is `null`.
-impl<'de> Visitor<'de> for &Wanted {
+impl<'de> Visitor<'de> for &FieldProjection {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -108,7 +108,7 @@ impl<'de> Visitor<'de> for &Wanted {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
-        while let Some(field) = map.next_key_seed(Lookup(self))? {
+        while let Some(field) = map.next_key_seed(FieldLookup(self))? {
             match field {
                 Some((name, wanted)) => {
                     fields.insert(name.clone(), map.next_value_seed(wanted)?);
@@ -123,18 +123,18 @@ impl<'de> Visitor<'de> for &Wanted {
 }
 
 /// Looks a name up without making a copy of it.
-struct Lookup<'w>(&'w Wanted);
+struct FieldLookup<'w>(&'w FieldProjection);
 
-impl<'de, 'w> DeserializeSeed<'de> for Lookup<'w> {
-    type Value = Option<(&'w String, &'w Wanted)>;
+impl<'de, 'w> DeserializeSeed<'de> for FieldLookup<'w> {
+    type Value = Option<(&'w String, &'w FieldProjection)>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl<'w> Visitor<'_> for Lookup<'w> {
-    type Value = Option<(&'w String, &'w Wanted)>;
+impl<'w> Visitor<'_> for FieldLookup<'w> {
+    type Value = Option<(&'w String, &'w FieldProjection)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name")

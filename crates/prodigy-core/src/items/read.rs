@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{Error, Form, InputKind, Items, csv};
+use super::{Error, InputFormat, RawItems, RawItemsKind, csv};
 
 /// Reads an input.
 ///
 /// A byte order mark at the start and blank lines between records do not count.
-pub fn read(bytes: &[u8], kind: InputKind) -> Result<Items<'_>, Error> {
+pub fn read(bytes: &[u8], kind: InputFormat) -> Result<RawItems<'_>, Error> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
@@ -17,24 +17,24 @@ pub fn read(bytes: &[u8], kind: InputKind) -> Result<Items<'_>, Error> {
         Error::NotText { line, column }
     })?;
     match kind {
-        InputKind::Json => json(text),
-        InputKind::JsonLines => json_lines(text),
-        InputKind::Csv => rows(text, ','),
-        InputKind::Tsv => rows(text, '\t'),
-        InputKind::Output if looks_like_json(text) => documents(text),
-        InputKind::Lines | InputKind::Output => {
-            Items::of_texts(text.lines().filter(|line| !line.trim().is_empty()))
+        InputFormat::Json => json(text),
+        InputFormat::JsonLines => json_lines(text),
+        InputFormat::Csv => rows(text, ','),
+        InputFormat::Tsv => rows(text, '\t'),
+        InputFormat::Output if looks_like_json(text) => documents(text),
+        InputFormat::Lines | InputFormat::Output => {
+            RawItems::of_texts(text.lines().filter(|line| !line.trim().is_empty()))
         }
     }
 }
 
-fn json(text: &str) -> Result<Items<'_>, Error> {
+fn json(text: &str) -> Result<RawItems<'_>, Error> {
     let document: &RawValue = serde_json::from_str(text).map_err(|error| not_json(text, &error))?;
-    Ok(Items { form: Form::Documents, values: vec![Cow::Borrowed(document)] })
+    Ok(RawItems { form: RawItemsKind::Documents, values: vec![Cow::Borrowed(document)] })
 }
 
 /// Reads line by line, so that a mistake in one is not reported in the next.
-fn json_lines(text: &str) -> Result<Items<'_>, Error> {
+fn json_lines(text: &str) -> Result<RawItems<'_>, Error> {
     let mut values = Vec::new();
     for (index, line) in text.split('\n').enumerate() {
         if line.trim().is_empty() {
@@ -46,19 +46,22 @@ fn json_lines(text: &str) -> Result<Items<'_>, Error> {
         })?;
         values.push(Cow::Borrowed(value));
     }
-    Ok(Items { form: Form::Records, values })
+    Ok(RawItems { form: RawItemsKind::Records, values })
 }
 
 /// Reads documents one after the other: programs print one, one per line, or one per page.
-fn documents(text: &str) -> Result<Items<'_>, Error> {
+fn documents(text: &str) -> Result<RawItems<'_>, Error> {
     let stream = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
     let values = stream.map(|document| document.map(Cow::Borrowed)).collect::<Result<_, _>>();
-    Ok(Items { form: Form::Documents, values: values.map_err(|error| not_json(text, &error))? })
+    Ok(RawItems {
+        form: RawItemsKind::Documents,
+        values: values.map_err(|error| not_json(text, &error))?,
+    })
 }
 
-fn rows(text: &str, separator: char) -> Result<Items<'_>, Error> {
+fn rows(text: &str, separator: char) -> Result<RawItems<'_>, Error> {
     let values = csv::rows(text, separator)?.into_iter().map(Cow::Owned).collect();
-    Ok(Items { form: Form::Plain, values })
+    Ok(RawItems { form: RawItemsKind::Plain, values })
 }
 
 /// Returns whether output is meant to be JSON, even if it is damaged.

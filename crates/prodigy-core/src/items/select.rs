@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, value::RawValue};
 
-use super::{Error, Form, Items, project::Wanted};
+use super::{Error, RawItems, RawItemsKind, project::FieldProjection};
 use crate::{
     expr::{Expr, SortBy, SortKey, order},
     ids::ItemId,
@@ -62,18 +62,18 @@ pub struct Item {
 }
 
 /// An item that may be chosen.
-pub(super) struct Candidate<'a> {
+pub(super) struct ItemCandidate<'a> {
     /// Its position in the input, from 1.
     position: usize,
     data: Cow<'a, RawValue>,
     sort_key: Option<SortKey>,
-    identity: Option<Identity>,
+    identity: Option<DistinctKey>,
 }
 
 /// Chooses items: extract, filter, sort, make distinct, pass over some, take some, name them.
 ///
 /// `null` is a value like any other for `distinct`, as for the rest of the language.
-pub fn select(input: Items<'_>, selection: &Selection) -> Result<Vec<Item>, Error> {
+pub fn select(input: RawItems<'_>, selection: &Selection) -> Result<Vec<Item>, Error> {
     let values = extract(input, selection.json_path.as_ref())?;
     let mut candidates = filter(values, selection)?;
     if let Some(sort_by) = &selection.sort_by {
@@ -92,7 +92,7 @@ pub fn select(input: Items<'_>, selection: &Selection) -> Result<Vec<Item>, Erro
 }
 
 /// Keeps the first of those that are the same.
-pub(super) fn make_distinct(candidates: &mut Vec<Candidate<'_>>) {
+pub(super) fn make_distinct(candidates: &mut Vec<ItemCandidate<'_>>) {
     let mut seen = BTreeSet::new();
     candidates.retain_mut(|candidate| seen.insert(candidate.identity.take()));
 }
@@ -102,15 +102,15 @@ pub(super) fn make_distinct(candidates: &mut Vec<Candidate<'_>>) {
 /// Without a path, a document that is a list holds its items, and any other is one. A path that can
 /// lead to one part only is the same from there on; else each part is an item.
 pub(super) fn extract<'a>(
-    input: Items<'a>,
+    input: RawItems<'a>,
     path: Option<&JsonPath>,
 ) -> Result<Vec<Cow<'a, RawValue>>, Error> {
     let root = JsonPath::root();
     let path = match (input.form, path) {
-        (Form::Plain, Some(_)) => return Err(Error::PathWithoutJson),
-        (Form::Plain | Form::Records, None) => return Ok(input.values),
-        (Form::Documents, None) => &root,
-        (Form::Documents | Form::Records, Some(path)) => path,
+        (RawItemsKind::Plain, Some(_)) => return Err(Error::PathWithoutJson),
+        (RawItemsKind::Plain | RawItemsKind::Records, None) => return Ok(input.values),
+        (RawItemsKind::Documents, None) => &root,
+        (RawItemsKind::Documents | RawItemsKind::Records, Some(path)) => path,
     };
     let mut items = Vec::new();
     for document in &input.values {
@@ -131,13 +131,13 @@ pub(super) fn extract<'a>(
 pub(super) fn filter<'a>(
     values: Vec<Cow<'a, RawValue>>,
     selection: &Selection,
-) -> Result<Vec<Candidate<'a>>, Error> {
+) -> Result<Vec<ItemCandidate<'a>>, Error> {
     let Selection { filter, sort_by, distinct, .. } = selection;
     let expressions = filter.iter().chain(distinct);
     let mut paths: Vec<VarPath> =
         expressions.flat_map(Expr::references).map(|(path, _)| path).collect();
     paths.extend(sort_by.iter().flat_map(SortBy::references).cloned());
-    let wanted = Wanted::of(&paths);
+    let wanted = FieldProjection::of(&paths);
     let mut candidates = Vec::new();
     for (index, data) in values.into_iter().enumerate() {
         let position = index + 1;
@@ -145,18 +145,18 @@ pub(super) fn filter<'a>(
         let vars = vars.map_err(|source| Error::BadItem { position, source })?;
         if filter.as_ref().is_none_or(|filter| filter.test(&vars)) {
             let sort_key = sort_by.as_ref().map(|keys| keys.key(&vars));
-            let identity = distinct.as_ref().map(|distinct| Identity(distinct.value(&vars)));
-            candidates.push(Candidate { position, data, sort_key, identity });
+            let identity = distinct.as_ref().map(|distinct| DistinctKey(distinct.value(&vars)));
+            candidates.push(ItemCandidate { position, data, sort_key, identity });
         }
     }
     Ok(candidates)
 }
 
 /// Gives the chosen items their names.
-fn name(chosen: Vec<Candidate<'_>>, item_key: Option<&Expr>) -> Result<Vec<Item>, Error> {
+fn name(chosen: Vec<ItemCandidate<'_>>, item_key: Option<&Expr>) -> Result<Vec<Item>, Error> {
     let total = chosen.len();
     let mut items = Vec::with_capacity(total);
-    let mut keys = Keys::new(item_key);
+    let mut keys = ItemKeys::new(item_key);
     for (index, candidate) in chosen.into_iter().enumerate() {
         let id = match &mut keys {
             Some(keys) => keys.id(&candidate)?,
@@ -168,21 +168,21 @@ fn name(chosen: Vec<Candidate<'_>>, item_key: Option<&Expr>) -> Result<Vec<Item>
 }
 
 /// The keys of the items so far.
-struct Keys<'e> {
+struct ItemKeys<'e> {
     expression: &'e Expr,
-    wanted: Wanted,
+    wanted: FieldProjection,
     positions: HashMap<String, usize>,
 }
 
-impl<'e> Keys<'e> {
+impl<'e> ItemKeys<'e> {
     fn new(expression: Option<&'e Expr>) -> Option<Self> {
         let expression = expression?;
         let references = expression.references();
-        let wanted = Wanted::of(references.iter().map(|(path, _)| path));
+        let wanted = FieldProjection::of(references.iter().map(|(path, _)| path));
         Some(Self { expression, wanted, positions: HashMap::new() })
     }
 
-    fn id(&mut self, candidate: &Candidate<'_>) -> Result<ItemId, Error> {
+    fn id(&mut self, candidate: &ItemCandidate<'_>) -> Result<ItemId, Error> {
         let position = candidate.position;
         let vars = self.wanted.vars(candidate.data.get());
         let vars = vars.map_err(|source| Error::BadItem { position, source })?;
@@ -228,24 +228,24 @@ fn on_one_line(item: Cow<'_, RawValue>) -> Result<Box<RawValue>, Error> {
 }
 
 /// A value by which items are told apart: `5` and `5.0` are the same, `5` and `'5'` are not.
-struct Identity(Value);
+struct DistinctKey(Value);
 
-impl Ord for Identity {
+impl Ord for DistinctKey {
     fn cmp(&self, other: &Self) -> Ordering {
         order::total(&self.0, &other.0)
     }
 }
 
-impl PartialOrd for Identity {
+impl PartialOrd for DistinctKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Identity {
+impl PartialEq for DistinctKey {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Identity {}
+impl Eq for DistinctKey {}

@@ -7,16 +7,16 @@ use std::fmt::Write as _;
 
 use super::*;
 use crate::{
-    expr::{Expr, Place, SortBy},
+    expr::{Expr, ExprContext, SortBy},
     json_path::JsonPath,
 };
 
 fn expr(source: &str) -> Expr {
-    Expr::parse(source, Place::Item).unwrap()
+    Expr::parse(source, ExprContext::Item).unwrap()
 }
 
 /// Reads an input and shows what comes out: the items, or the error.
-fn shown(input: impl AsRef<[u8]>, kind: InputKind, selection: &Selection) -> String {
+fn shown(input: impl AsRef<[u8]>, kind: InputFormat, selection: &Selection) -> String {
     let items = read(input.as_ref(), kind).and_then(|items| select(items, selection));
     match items {
         Ok(items) => items.iter().fold(String::new(), |mut text, item| {
@@ -27,7 +27,7 @@ fn shown(input: impl AsRef<[u8]>, kind: InputKind, selection: &Selection) -> Str
     }
 }
 
-fn all(input: impl AsRef<[u8]>, kind: InputKind) -> String {
+fn all(input: impl AsRef<[u8]>, kind: InputFormat) -> String {
     shown(input, kind, &Selection::default())
 }
 
@@ -50,7 +50,7 @@ const PEOPLE: &str = r#"[
 ]"#;
 
 fn people(selection: &Selection) -> String {
-    match select(read(PEOPLE.as_bytes(), InputKind::Json).unwrap(), selection) {
+    match select(read(PEOPLE.as_bytes(), InputFormat::Json).unwrap(), selection) {
         Ok(items) => {
             let name = |item: &Item| {
                 let item = serde_json::from_str::<Value>(item.data.get()).unwrap();
@@ -115,7 +115,7 @@ fn a_key_names_its_item() {
         r#"[{"k": 1}, {"k": "x"}, {"k": "1"}]"#,
         r#"["k"]"#,
     ];
-    insta::assert_snapshot!(table(&inputs, |input| shown(input, InputKind::Json, &key("item.k"))), @r#"
+    insta::assert_snapshot!(table(&inputs, |input| shown(input, InputFormat::Json, &key("item.k"))), @r#"
     "[{\"k\": \"a\"}, {\"k\": 7}, {\"k\": true}, {\"k\": \"src/a b.rs\"}, {\"k\": [1]}]" => 1 a {"k":"a"} | 2 7 {"k":7} | 3 true {"k":true} | 4 src-a-b-rs.6fb7bacc941e44a163d2dbb1b6e5edfe {"k":"src/a b.rs"} | 5 1.080a9ed428559ef602668b4c00f114f1 {"k":[1]}
     "[{\"k\": \"a\"}, {\"x\": 1}]" => error: item 2 of the input has no `item.k`, and `item_key` is to name every item
     "[{\"k\": null}]"            => error: item 1 of the input has no `item.k`, and `item_key` is to name every item
@@ -136,7 +136,7 @@ fn a_key_names_its_item() {
 fn ids_are_as_wide_as_the_last_one() {
     let ids = |count: usize| {
         let items =
-            select(Items::of_texts(vec!["x"; count]).unwrap(), &Selection::default()).unwrap();
+            select(RawItems::of_texts(vec!["x"; count]).unwrap(), &Selection::default()).unwrap();
         format!("{} {}", items[0].id, items[count - 1].id)
     };
     assert_eq!(ids(999), "item-001 item-999");
@@ -148,7 +148,7 @@ fn an_item_that_has_no_value_is_named_by_its_position() {
     let deep = format!("[1, {}{}]", "[".repeat(300), "]".repeat(300));
     let cases = [r#"[1, "\ud800"]"#, r#"[1, {"\udc00": 1}]"#, "[1, 1e999]", deep.as_str()];
     let errors = |selection: &Selection| {
-        let errors = cases.iter().map(|case| shown(case, InputKind::Json, selection));
+        let errors = cases.iter().map(|case| shown(case, InputFormat::Json, selection));
         errors.collect::<Vec<_>>().join("\n")
     };
     insta::assert_snapshot!(errors(&Selection::default()), @"
@@ -164,7 +164,7 @@ fn an_item_that_has_no_value_is_named_by_its_position() {
 #[test]
 fn an_item_is_on_one_line_whatever_the_input_looks_like() {
     let input = "[{\r\n\t\"a b\" : [ 1 ,\n 2 ] ,\n \"q\": \"x \\\" \\\\\" , \"é\" : 1.50 } , \" \\\\\\\" \"]";
-    insta::assert_snapshot!(all(input, InputKind::Json), @r#"
+    insta::assert_snapshot!(all(input, InputFormat::Json), @r#"
     1 item-001 {"a b":[1,2],"q":"x \" \\","é":1.50}
     2 item-002 " \\\" "
     "#);
@@ -196,7 +196,7 @@ fn a_hundred_thousand_items_are_chosen_in_two_seconds() {
         ..at("$.items[*]")
     };
     let start = std::time::Instant::now();
-    let items = read(input.as_bytes(), InputKind::Json).unwrap();
+    let items = read(input.as_bytes(), InputFormat::Json).unwrap();
     let read = start.elapsed();
     let chosen = select(items, &selection).unwrap();
     let took = start.elapsed();

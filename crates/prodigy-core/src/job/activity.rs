@@ -2,13 +2,13 @@
 
 use crate::{
     Timestamp,
-    agent::Usage,
-    event::{Event, Record},
+    agent::TokenUsage,
+    event::{Event, EventRecord},
 };
 
 /// The last known activity of an agent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Activity {
+pub struct AgentActivity {
     /// The tool that it used last in this step, and what for.
     pub tool: Option<(String, String)>,
     /// Set if it reports its activity in this step; other agents may work without any report.
@@ -18,18 +18,18 @@ pub struct Activity {
     /// The cost that it reported so far.
     pub cost_usd: f64,
     /// The tokens it used so far.
-    pub tokens: Usage,
+    pub tokens: TokenUsage,
 }
 
-impl Activity {
+impl AgentActivity {
     /// Begins at a moment.
     pub fn new(at: Timestamp) -> Self {
-        let tokens = Usage::default();
+        let tokens = TokenUsage::default();
         Self { tool: None, is_talking: false, heard: at, cost_usd: 0.0, tokens }
     }
 
     /// Applies a record about the agent.
-    pub fn hear(&mut self, record: &Record) {
+    pub fn hear(&mut self, record: &EventRecord) {
         self.heard = record.timestamp;
         if let Event::AgentToolUsed { tool, about, .. } = &record.event {
             self.tool = Some((tool.clone(), about.clone()));

@@ -1,15 +1,17 @@
 //! The resume of a job.
 
-use super::{End, Job, map::MapState};
+use super::{Job, JobOutcome, map::MapState};
 use crate::{
-    effect::Ledger,
-    event::{ChangedWorkflow, Event, PauseReason, PhaseName, Record, RenamedSteps, Reopened},
+    effect::EffectLedger,
+    event::{
+        Event, EventRecord, JobReopening, PauseReason, PhaseName, RenamedSteps, WorkflowChange,
+    },
     ids::ItemId,
 };
 
 impl MapState {
     /// Gives an item the effects that are known of it.
-    fn set_ledger(&mut self, id: &ItemId, ledger: Ledger) {
+    fn set_ledger(&mut self, id: &ItemId, ledger: EffectLedger) {
         if let Some(item) = self.items.iter_mut().find(|item| item.id == *id) {
             item.ledger = Some(Box::new(ledger));
         }
@@ -32,12 +34,12 @@ impl Job {
         if let Some(quota) = &mut self.quota {
             quota.probe = None;
         }
-        self.end = Some(End::Paused { reason, message: message.to_owned() });
+        self.end = Some(JobOutcome::Paused { reason, message: message.to_owned() });
     }
 
     /// Returns whether everything is done and the result waits to be merged.
     pub fn waits_for_merge(&self) -> bool {
-        matches!(self.end, Some(End::Paused { reason: PauseReason::MergeOutstanding, .. }))
+        matches!(self.end, Some(JobOutcome::Paused { reason: PauseReason::MergeOutstanding, .. }))
     }
 
     /// Applies the merge of the result into the target branch, and into its checkout if it has one.
@@ -60,7 +62,7 @@ impl Job {
     }
 
     /// Applies the record of a resume.
-    pub(super) fn apply_resumed(&mut self, record: &Record) {
+    pub(super) fn apply_resumed(&mut self, record: &EventRecord) {
         let Event::JobResumed { workflow, reopened, found, budget, options, into, try_now, .. } =
             &record.event
         else {
@@ -79,7 +81,7 @@ impl Job {
     }
 
     /// Goes on with the workflow as it was, or with the one that took its place.
-    fn resume(&mut self, workflow: Option<&ChangedWorkflow>) {
+    fn resume(&mut self, workflow: Option<&WorkflowChange>) {
         self.end = None;
         let is_changed = workflow.is_some_and(|workflow| !workflow.same_steps);
         if is_changed {
@@ -108,13 +110,13 @@ impl Job {
     pub(super) fn lose_end(&mut self) {
         self.end_lost = true;
         self.ledger.lose_end();
-        self.carried.values_mut().for_each(Ledger::lose_end);
+        self.carried.values_mut().for_each(EffectLedger::lose_end);
         let items = self.map.iter_mut().flat_map(|map| &mut map.items);
         items.filter_map(|item| item.ledger.as_mut()).for_each(|ledger| ledger.lose_end());
     }
 
     /// Applies a changed workflow: its finished steps and the new identities of steps with effects.
-    fn take_over(&mut self, workflow: &ChangedWorkflow) {
+    fn take_over(&mut self, workflow: &WorkflowChange) {
         self.ledger.rename(&workflow.renamed);
         self.carried.values_mut().for_each(|ledger| ledger.rename(&workflow.renamed));
         if let Some(map) = &mut self.map {
@@ -127,7 +129,7 @@ impl Job {
     }
 
     /// Keeps the record of an effect whose item is not known yet; returns true if it is one.
-    pub(super) fn keep_for_later(&mut self, record: &Record) -> bool {
+    pub(super) fn keep_for_later(&mut self, record: &EventRecord) -> bool {
         let Some(id) = &record.item_id else { return false };
         let is_known = self.map.as_ref().is_some_and(|map| map.find(id).is_some());
         if is_known || !matches!(record.event, crate::effect_news!()) {
@@ -138,7 +140,7 @@ impl Job {
     }
 
     /// Gives an item that was just chosen the effects that were carried over for it.
-    pub(super) fn hand_over(&mut self, record: &Record) {
+    pub(super) fn hand_over(&mut self, record: &EventRecord) {
         let (Event::ItemQueued {}, Some(id)) = (&record.event, &record.item_id) else { return };
         let Some(ledger) = self.carried.remove(id) else { return };
         if let Some(map) = &mut self.map {
@@ -147,7 +149,7 @@ impl Job {
     }
 
     /// Applies the replay of dead letters: the map phase runs once more, and phases after it.
-    pub(super) fn reopen(&mut self, reopened: &Reopened) {
+    pub(super) fn reopen(&mut self, reopened: &JobReopening) {
         let is_over = self.phases_done.contains(&PhaseName::Map);
         let again = |phase: &PhaseName| match phase {
             PhaseName::Map | PhaseName::Merge => is_over,

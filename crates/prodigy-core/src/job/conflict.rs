@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use super::{
-    Action, Decision, Stage,
-    items::{ItemAction, MapRules},
-    map::{Conflict, ItemState, Merging},
-    verdict::{Scene, about},
+    Decision, ItemStage, JobAction,
+    items::{ItemAction, MapSettings},
+    map::{CommitRange, ItemState, MergeConflict},
+    verdict::{MapContext, about},
 };
 use crate::{
     Timestamp,
-    event::{Event, Fact},
-    failure::{Failure, FailureKind},
+    event::{Event, NewEvent},
+    failure::{Failure, ReasonCode},
     ids::AgentId,
     workflow::OnConflict,
 };
@@ -21,46 +21,50 @@ const NAMED: usize = 5;
 
 /// The duration and the cost of resolving a conflict.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Took {
+pub(super) struct AttemptCost {
     pub(super) duration_ms: u64,
     pub(super) cost_usd: f64,
 }
 
-impl Scene<'_> {
+impl MapContext<'_> {
     /// Returns an item whose commits are being merged.
-    fn merging(&self, at: u32) -> Option<(&ItemState, &Merging)> {
+    fn merging(&self, at: u32) -> Option<(&ItemState, &CommitRange)> {
         let item = self.map.item(at)?;
         match &item.stage {
-            Stage::Merging(commits) => Some((item, commits)),
-            Stage::Running { .. }
-            | Stage::Pending
-            | Stage::Waiting { .. }
-            | Stage::Handling { .. }
-            | Stage::Unhandled(_)
-            | Stage::Conflicted(_)
-            | Stage::Resolving { .. }
-            | Stage::Successful
-            | Stage::DeadLettered
-            | Stage::Skipped => None,
+            ItemStage::Merging(commits) => Some((item, commits)),
+            ItemStage::Running { .. }
+            | ItemStage::Pending
+            | ItemStage::Waiting { .. }
+            | ItemStage::Handling { .. }
+            | ItemStage::Unhandled(_)
+            | ItemStage::Conflicted(_)
+            | ItemStage::Resolving { .. }
+            | ItemStage::Successful
+            | ItemStage::DeadLettered
+            | ItemStage::Skipped => None,
         }
     }
 
     /// Returns an item whose conflict is being resolved by this agent.
-    pub(super) fn resolving(&self, agent: AgentId, at: u32) -> Option<(&ItemState, &Conflict)> {
+    pub(super) fn resolving(
+        &self,
+        agent: AgentId,
+        at: u32,
+    ) -> Option<(&ItemState, &MergeConflict)> {
         let item = self.map.item(at)?;
         match &item.stage {
-            Stage::Resolving { agent: by, conflict } if *by == agent => Some((item, conflict)),
-            Stage::Resolving { .. }
-            | Stage::Running { .. }
-            | Stage::Pending
-            | Stage::Waiting { .. }
-            | Stage::Handling { .. }
-            | Stage::Unhandled(_)
-            | Stage::Merging(_)
-            | Stage::Conflicted(_)
-            | Stage::Successful
-            | Stage::DeadLettered
-            | Stage::Skipped => None,
+            ItemStage::Resolving { agent: by, conflict } if *by == agent => Some((item, conflict)),
+            ItemStage::Resolving { .. }
+            | ItemStage::Running { .. }
+            | ItemStage::Pending
+            | ItemStage::Waiting { .. }
+            | ItemStage::Handling { .. }
+            | ItemStage::Unhandled(_)
+            | ItemStage::Merging(_)
+            | ItemStage::Conflicted(_)
+            | ItemStage::Successful
+            | ItemStage::DeadLettered
+            | ItemStage::Skipped => None,
         }
     }
 
@@ -94,7 +98,7 @@ impl Scene<'_> {
     }
 
     /// Tries an item whose commits could not be merged again, at once.
-    pub(super) fn again(&self, at: u32, mut facts: Vec<Fact>, reason: &str) -> Decision {
+    pub(super) fn again(&self, at: u32, mut facts: Vec<NewEvent>, reason: &str) -> Decision {
         let Some((item, _)) = self.merging(at) else { return Decision::default() };
         let (attempt, delay) = (item.attempts + 1, Duration::ZERO);
         facts.push(self.retrying(item, attempt, delay, reason.to_owned()));
@@ -108,17 +112,17 @@ impl Scene<'_> {
         at: u32,
         commit: String,
         commits: u64,
-        took: Took,
+        took: AttemptCost,
     ) -> Decision {
         let Some((item, conflict)) = self.resolving(agent, at) else { return Decision::default() };
-        let Took { duration_ms, cost_usd } = took;
+        let AttemptCost { duration_ms, cost_usd } = took;
         let merging =
-            Merging { base: conflict.commits.base.clone(), head: commit.clone(), commits };
+            CommitRange { base: conflict.commits.base.clone(), head: commit.clone(), commits };
         let event = Event::ResolutionCompleted { commit, commits, duration_ms, cost_usd };
         let facts = vec![about(item, Some(agent), event)];
         let release = ItemAction::Release { agent, failed: false };
         let merge = ItemAction::Merge { item: at, commits: merging };
-        let actions = [release, merge].map(Action::Item).into();
+        let actions = [release, merge].map(JobAction::Item).into();
         Decision { facts, actions, tick: true, wake: None }
     }
 
@@ -128,10 +132,10 @@ impl Scene<'_> {
         agent: AgentId,
         at: u32,
         failure: Failure,
-        took: Took,
+        took: AttemptCost,
     ) -> Decision {
         let Some((item, conflict)) = self.resolving(agent, at) else { return Decision::default() };
-        let Took { duration_ms, cost_usd } = took;
+        let AttemptCost { duration_ms, cost_usd } = took;
         let why = format!(
             "{}, and that was not resolved: {}",
             in_words(&conflict.paths),
@@ -140,21 +144,21 @@ impl Scene<'_> {
         let death = Failure { kind: MERGE, message: why, ..failure.clone() };
         let event = Event::ResolutionFailed { failure, duration_ms, cost_usd };
         let facts = vec![about(item, Some(agent), event), dead(item, Some(agent), death)];
-        let release = Action::Item(ItemAction::Release { agent, failed: true });
+        let release = JobAction::Item(ItemAction::Release { agent, failed: true });
         Decision { facts, actions: vec![release], tick: true, wake: None }
     }
 }
 
-const MERGE: FailureKind = FailureKind::MergeConflict;
+const MERGE: ReasonCode = ReasonCode::MergeConflict;
 
 /// Begins to resolve the conflict of an item; returns whether an agent is busy with it.
 ///
 /// The workflow may have been changed since the conflict was found.
 pub(super) fn take_up(
     decision: &mut Decision,
-    (at, item, conflict): (u32, &ItemState, &Conflict),
+    (at, item, conflict): (u32, &ItemState, &MergeConflict),
     agent: AgentId,
-    rules: MapRules<'_>,
+    rules: MapSettings<'_>,
     now: Timestamp,
 ) -> bool {
     if let Some(resolver) = rules.on_conflict.resolver() {
@@ -166,7 +170,7 @@ pub(super) fn take_up(
         ));
         let conflict = conflict.clone();
         let resolve = ItemAction::Resolve { agent, item: at, attempt, conflict };
-        decision.actions.push(Action::Item(resolve));
+        decision.actions.push(JobAction::Item(resolve));
         return true;
     }
     decision.tick = true;
@@ -191,6 +195,6 @@ fn in_words(paths: &[String]) -> String {
 }
 
 /// Gives an item up.
-fn dead(item: &ItemState, agent: Option<AgentId>, failure: Failure) -> Fact {
+fn dead(item: &ItemState, agent: Option<AgentId>, failure: Failure) -> NewEvent {
     about(item, agent, Event::ItemDeadLettered { attempts: item.attempts, failure })
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    agent::Usage,
-    event::{AfterAttempt, Event, Record, StepStatus, is_top_level},
+    agent::TokenUsage,
+    event::{Event, EventRecord, FailureDecision, StepStatus, is_top_level},
     ids::ItemId,
 };
 
@@ -12,7 +12,7 @@ use crate::{
 ///
 /// Its size depends on how many items are under way, not on how many there are.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Costs {
+pub struct CostSummary {
     /// All of it that is known, in US dollars.
     pub cost_usd: f64,
     /// The part of it that was computed from tokens.
@@ -20,7 +20,7 @@ pub struct Costs {
     /// The number of costs that were computed from tokens.
     pub estimated: u64,
     /// The tokens that they used.
-    pub tokens: Usage,
+    pub tokens: TokenUsage,
     /// The number of runs of agents whose cost is known.
     pub told: u64,
     /// The number of those whose cost is not.
@@ -28,16 +28,16 @@ pub struct Costs {
     /// The amount spent on attempts that failed or were cut off.
     pub lost_usd: f64,
     /// The amounts spent on items whose outcome is not known yet.
-    items: BTreeMap<ItemId, Open>,
+    items: BTreeMap<ItemId, PendingCost>,
     /// The amount spent on the job's own step that is under way.
-    step: Open,
+    step: PendingCost,
     /// Set if the run has ended: costs reported now belong to attempts that were cut off.
     is_over: bool,
 }
 
 /// An attempt that may still come to nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Open {
+struct PendingCost {
     cost_usd: f64,
     /// The part of it that bought work which is suspended, and so is not lost when it is cut off.
     kept_usd: f64,
@@ -45,7 +45,7 @@ struct Open {
     is_merging: bool,
 }
 
-impl Open {
+impl PendingCost {
     /// Cuts the work off; returns the amount that is lost.
     fn cut_off(&mut self) -> f64 {
         let lost_usd = self.cost_usd - self.kept_usd;
@@ -54,7 +54,7 @@ impl Open {
     }
 }
 
-impl Costs {
+impl CostSummary {
     /// Returns whether nobody knows what anything cost.
     pub fn is_unknown(&self) -> bool {
         self.told == 0 && self.untold > 0
@@ -71,7 +71,7 @@ impl Costs {
     }
 
     /// Applies the next record.
-    pub fn apply(&mut self, record: &Record) {
+    pub fn apply(&mut self, record: &EventRecord) {
         if let Event::AgentUsage { cost_usd, tokens, estimated, .. } = &record.event {
             self.spend(record.item_id.as_ref(), *cost_usd, *tokens);
             if *estimated {
@@ -94,7 +94,7 @@ impl Costs {
         }
     }
 
-    fn spend(&mut self, item: Option<&ItemId>, cost_usd: Option<f64>, tokens: Usage) {
+    fn spend(&mut self, item: Option<&ItemId>, cost_usd: Option<f64>, tokens: TokenUsage) {
         self.tokens += tokens;
         let Some(cost_usd) = cost_usd else {
             self.untold += 1;
@@ -122,7 +122,7 @@ impl Costs {
             let open = self.items.entry(item.clone()).or_default();
             open.kept_usd = open.cost_usd;
         } else if let Event::AgentReleased { .. } | Event::AgentStarted { .. } = event {
-            self.lost_usd += self.items.get_mut(item).map_or(0.0, Open::cut_off);
+            self.lost_usd += self.items.get_mut(item).map_or(0.0, PendingCost::cut_off);
         } else if is_end_of_attempt(event) {
             self.lost_usd += self.items.remove(item).map_or(0.0, |open| open.cost_usd);
         }
@@ -164,7 +164,7 @@ impl Costs {
 /// Returns whether an attempt is over with this, and nothing came of it.
 fn is_end_of_attempt(event: &Event) -> bool {
     match event {
-        Event::AgentFailed(failed) => failed.then != AfterAttempt::Handler,
+        Event::AgentFailed(failed) => failed.then != FailureDecision::Handler,
         Event::AgentRetrying { .. }
         | Event::ItemSkipped { .. }
         | Event::ItemDeadLettered { .. } => true,
@@ -215,8 +215,8 @@ mod tests {
     use super::*;
 
     /// Returns what records come to; each says whom it is about.
-    fn costs(events: &[(&str, Value)]) -> Costs {
-        let mut costs = Costs::default();
+    fn costs(events: &[(&str, Value)]) -> CostSummary {
+        let mut costs = CostSummary::default();
         for (seq, (item, event)) in (1_u64..).zip(events) {
             let mut record = json!({
                 "format": 1, "seq": seq, "timestamp": "2026-01-02T03:04:05Z", "job_id": "job",

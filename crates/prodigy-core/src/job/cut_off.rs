@@ -1,36 +1,36 @@
 //! The fate of an item whose attempt was cut off by a limit or a budget.
 
 use super::{
-    Action, Decision, Stage, SuspendedWork,
-    conflict::Took,
+    Decision, ItemStage, JobAction, SuspendedWork,
+    conflict::AttemptCost,
     items::ItemAction,
     map::ItemState,
-    verdict::{CutWork, Scene, about},
+    verdict::{MapContext, SuspendedAttempt, about},
 };
 use crate::{
-    event::{AfterAttempt, AgentFailed, Event, Fact},
-    failure::{Failure, FailureKind},
+    event::{AgentFailed, Event, FailureDecision, NewEvent},
+    failure::{Failure, ReasonCode},
     ids::AgentId,
 };
 
-impl Scene<'_> {
+impl MapContext<'_> {
     /// Puts an item back whose attempt, handler or resolution was cut off. Nothing is charged to
     /// it, and it keeps what it has.
-    pub(super) fn cut_off(&self, agent: AgentId, at: u32, cut: CutWork) -> Decision {
+    pub(super) fn cut_off(&self, agent: AgentId, at: u32, cut: SuspendedAttempt) -> Decision {
         let Some(item) = self.busy_with(agent, at) else { return Decision::default() };
-        let CutWork { cut_off, work, took, secured } = cut;
+        let SuspendedAttempt { cut_off, work, took, secured } = cut;
         let reason = cut_off.message();
-        let is_attempt = matches!(item.stage, Stage::Running { .. });
+        let is_attempt = matches!(item.stage, ItemStage::Running { .. });
         let work = cut_off.suspend(work);
         let (before, quota) = (item.suspended.as_deref(), self.surroundings.spending.quota);
         let failure = if item.is_uncertain() && is_attempt {
             // Nobody knows how far it had come, so it cannot just be made again.
-            Some(Failure::new(FailureKind::Interrupted, reason.clone()))
+            Some(Failure::new(ReasonCode::Interrupted, reason.clone()))
         } else {
             SuspendedWork::exhausted(before, &work, quota, &reason)
         };
         let paused = cut_off.pause(self.job, None, self.surroundings);
-        let paused = paused.map(Fact::from);
+        let paused = paused.map(NewEvent::from);
         if let Some(failure) = failure {
             let mut decision = self.end_cut_off(agent, at, item, failure, took, secured);
             // Until it has failed for good, the outcome comes once more.
@@ -42,12 +42,12 @@ impl Scene<'_> {
         if work.is_worth_recording() {
             facts.push(about(item, Some(agent), Event::WorkSuspended(Box::new(work))));
         }
-        let Took { duration_ms, cost_usd } = took;
+        let AttemptCost { duration_ms, cost_usd } = took;
         let event = Event::AgentReleased { reason, duration_ms, cost_usd };
         facts.push(about(item, Some(agent), event));
         facts.extend(paused);
         let release = ItemAction::Release { agent, failed: false };
-        Decision { facts, actions: vec![Action::Item(release)], tick: true, wake: None }
+        Decision { facts, actions: vec![JobAction::Item(release)], tick: true, wake: None }
     }
 
     /// Returns an item that this agent is busy with.
@@ -63,11 +63,12 @@ impl Scene<'_> {
         at: u32,
         item: &ItemState,
         failure: Failure,
-        took: Took,
+        took: AttemptCost,
         secured: bool,
     ) -> Decision {
-        let secure = || Decision::act(Action::Item(ItemAction::Secure { agent, goes_on: false }));
-        if let Stage::Handling { failed, .. } = &item.stage {
+        let secure =
+            || Decision::act(JobAction::Item(ItemAction::Secure { agent, goes_on: false }));
+        if let ItemStage::Handling { failed, .. } = &item.stage {
             if !secured {
                 return secure();
             }
@@ -75,10 +76,10 @@ impl Scene<'_> {
             let why = failed.as_ref().map_or_else(|| failure.clone(), |it| it.failure.clone());
             return self.handled(agent, at, why, Some(failure));
         }
-        if let Stage::Resolving { .. } = &item.stage {
+        if let ItemStage::Resolving { .. } = &item.stage {
             return self.unresolved(agent, at, failure, took);
         }
-        let Took { duration_ms, cost_usd } = took;
+        let AttemptCost { duration_ms, cost_usd } = took;
         let failed = AgentFailed {
             attempt: 0,
             correlation_id: String::new(),
@@ -87,7 +88,7 @@ impl Scene<'_> {
             failure,
             duration_ms,
             cost_usd,
-            then: AfterAttempt::DeadLetter,
+            then: FailureDecision::DeadLetter,
         };
         self.give_up(agent, at, failed, secured)
     }

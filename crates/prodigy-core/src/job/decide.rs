@@ -1,24 +1,24 @@
 //! The one place where a job decides.
 
 use super::{
-    Job, StepNames, dispatch,
-    items::{ItemAction, ItemInput, MapRules},
+    Job, TopLevelSteps, dispatch,
+    items::{ItemAction, ItemInput, MapSettings},
     position::top_level_path,
-    spending::{self, Spending},
-    suspension::{CutOff, step_cut_off},
+    spending::{self, SpendContext},
+    suspension::{SuspensionCause, step_cut_off},
 };
 use crate::{
     Timestamp,
     event::{
-        AfterFailure, CompletedStatus, Event, Fact, LogRange, Mode, PauseReason, PhaseName,
-        Snapshot, StepCompleted, WorkSuspended,
+        CompletedStatus, Event, JobMode, LogRange, NewEvent, PauseReason, PhaseName, StepCompleted,
+        StepFailureDecision, WorkSuspended, WorktreeSnapshot,
     },
     failure::Failure,
 };
 
 /// Something the outside world tells a job.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Input {
+pub enum JobInput {
     /// A run began; always the first.
     Begin,
     /// Nothing in particular: go on with what comes next.
@@ -33,11 +33,11 @@ pub enum Input {
         commit: String,
     },
     /// Something happened that changes nothing else: inside a step, or to an agent's worktree.
-    Inside(Fact),
+    Inside(NewEvent),
     /// Something happened to the items.
     Item(ItemInput),
     /// The job's worktree has everything that was merged.
-    TreeSynced(Option<Snapshot>),
+    TreeSynced(Option<WorktreeSnapshot>),
     /// A top-level step is over and the run goes on.
     StepDone(Box<StepCompleted>),
     /// A top-level step was not run because its condition was false.
@@ -69,7 +69,7 @@ pub enum Input {
         /// The step's path.
         step: String,
         /// The cause.
-        cut_off: CutOff,
+        cut_off: SuspensionCause,
         /// The work that it keeps.
         work: Box<WorkSuspended>,
     },
@@ -116,14 +116,14 @@ pub enum Input {
 
 /// Something a job wants done.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// Make the worktree and send [`Input::TreeReady`].
+pub enum JobAction {
+    /// Make the worktree and send [`JobInput::TreeReady`].
     CreateTree,
     /// Bring the worktree back to this state; the next action follows at once.
-    RestoreTree(Snapshot),
+    RestoreTree(WorktreeSnapshot),
     /// Do something about the items.
     Item(ItemAction),
-    /// Bring the job's worktree to its branch, and send [`Input::TreeSynced`].
+    /// Bring the job's worktree to its branch, and send [`JobInput::TreeSynced`].
     SyncTree,
     /// Run a top-level step.
     RunStep {
@@ -140,17 +140,17 @@ pub enum Action {
     },
     /// Merge the result into the branch the user started from.
     Merge,
-    /// End what is under way, and send [`Input::Stop`] for this reason.
+    /// End what is under way, and send [`JobInput::Stop`] for this reason.
     Halt(PauseReason),
     /// Remove the worktree, unless it holds something that is nowhere else.
     CleanTree,
     /// The job is over for this run.
-    Finish(Ending),
+    Finish(RunOutcome),
 }
 
 /// The ending of this run of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum RunOutcome {
     /// Everything is done.
     Completed,
     /// A step failed.
@@ -170,43 +170,43 @@ pub enum Ending {
 #[must_use = "events that are not written did not happen"]
 pub struct Decision {
     /// The events to append to the journal, in order.
-    pub facts: Vec<Fact>,
+    pub facts: Vec<NewEvent>,
     /// The actions to run once the events are written.
-    pub actions: Vec<Action>,
-    /// True if [`Input::Tick`] has to be sent once the events are applied.
+    pub actions: Vec<JobAction>,
+    /// True if [`JobInput::Tick`] has to be sent once the events are applied.
     pub tick: bool,
-    /// When to send [`Input::Tick`] if nothing happens before.
+    /// When to send [`JobInput::Tick`] if nothing happens before.
     pub wake: Option<Timestamp>,
 }
 
 impl Decision {
     /// Writes something and goes on.
     pub(super) fn note(events: Vec<Event>) -> Self {
-        let facts = events.into_iter().map(Fact::from).collect();
+        let facts = events.into_iter().map(NewEvent::from).collect();
         Self { facts, tick: true, ..Self::default() }
     }
 
     /// Writes something and ends the run.
-    pub(super) fn finish(events: Vec<Event>, ending: Ending) -> Self {
-        let facts = events.into_iter().map(Fact::from).collect();
-        Self { facts, actions: vec![Action::Finish(ending)], ..Self::default() }
+    pub(super) fn finish(events: Vec<Event>, ending: RunOutcome) -> Self {
+        let facts = events.into_iter().map(NewEvent::from).collect();
+        Self { facts, actions: vec![JobAction::Finish(ending)], ..Self::default() }
     }
 
     /// Does something without writing anything.
-    pub(super) fn act(action: Action) -> Self {
+    pub(super) fn act(action: JobAction) -> Self {
         Self { actions: vec![action], ..Self::default() }
     }
 }
 
 /// The input of `decide` besides the journal.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Surroundings<'a> {
+pub struct DecisionContext<'a> {
     /// The names of the steps, for the records.
-    pub names: &'a StepNames,
+    pub names: &'a TopLevelSteps,
     /// The rules for the items, if there are any.
-    pub rules: Option<MapRules<'a>>,
+    pub rules: Option<MapSettings<'a>>,
     /// The quota policy and the budget.
-    pub spending: Spending<'a>,
+    pub spending: SpendContext<'a>,
     /// The time.
     pub now: Timestamp,
     /// A number from 0 to 1 that nobody can foresee.
@@ -226,70 +226,70 @@ pub struct Surroundings<'a> {
 /// The job is not changed. The caller appends the events to the journal, applies
 /// them with [`Job::apply`], and only then carries out the actions; a crash in
 /// between leaves a journal that says what was about to happen.
-pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decision {
+pub fn decide(job: &Job, input: JobInput, surroundings: DecisionContext<'_>) -> Decision {
     match input {
-        Input::Begin => dispatch::begin(job),
+        JobInput::Begin => dispatch::begin(job),
         // What is under way will say when it is over.
-        Input::Tick if surroundings.busy => Decision::default(),
-        Input::Tick => go_on(job, surroundings),
-        Input::TreeReady { path, branch, commit } => {
+        JobInput::Tick if surroundings.busy => Decision::default(),
+        JobInput::Tick => go_on(job, surroundings),
+        JobInput::TreeReady { path, branch, commit } => {
             Decision::note(vec![Event::WorktreeCreated { path, branch, commit }])
         }
-        Input::Inside(fact) => {
+        JobInput::Inside(fact) => {
             // What is spent may be too much for what is under way.
             let tick = matches!(fact.event, Event::AgentUsage { .. });
             let lifted = spending::lifted(job, &fact);
             let facts = [fact].into_iter().chain(lifted).collect();
             Decision { facts, tick, ..Decision::default() }
         }
-        Input::Item(input) => match (&job.map, surroundings.rules) {
+        JobInput::Item(input) => match (&job.map, surroundings.rules) {
             (_, None) => Decision::default(),
             (Some(_), Some(rules)) => super::items::hear(job, input, rules, surroundings),
             (None, Some(rules)) => super::items::choose(input, rules),
         },
-        Input::TreeSynced(snapshot) => match job.next_phase() {
+        JobInput::TreeSynced(snapshot) => match job.next_phase() {
             Some(phase) => Decision::note(vec![Event::PhaseStarted { phase, snapshot }]),
             None => Decision::default(),
         },
-        Input::StepDone(step) => Decision::note(vec![Event::StepCompleted(step)]),
-        Input::StepSkipped { step, id, name, when } => {
+        JobInput::StepDone(step) => Decision::note(vec![Event::StepCompleted(step)]),
+        JobInput::StepSkipped { step, id, name, when } => {
             Decision::note(vec![Event::StepSkipped { step, id, name, when }])
         }
-        Input::StepFailed { step, attempt, failure, duration_ms, log } => {
+        JobInput::StepFailed { step, attempt, failure, duration_ms, log } => {
             let mut events = Vec::new();
             // A step of the merge phase has told it already.
             if !step.starts_with("merge.") {
                 let (step, failure) = (step.clone(), failure.clone());
-                let then = AfterFailure::Stop;
+                let then = StepFailureDecision::Stop;
                 events.push(Event::StepFailed { step, attempt, failure, then, duration_ms, log });
             }
             events.push(Event::JobFailed { step, failure });
-            Decision::finish(events, Ending::Failed)
+            Decision::finish(events, RunOutcome::Failed)
         }
-        Input::StepCutOff { step, cut_off, work } => {
+        JobInput::StepCutOff { step, cut_off, work } => {
             step_cut_off(job, step, cut_off, *work, surroundings)
         }
-        Input::Merged { source, target, commit, commits } => {
+        JobInput::Merged { source, target, commit, commits } => {
             let merged = Event::WorktreeMerged { source, target, commit, commits };
             Decision::note(vec![merged, Event::PhaseCompleted { phase: PhaseName::Merge }])
         }
-        Input::NothingToMerge => {
+        JobInput::NothingToMerge => {
             Decision::note(vec![Event::PhaseCompleted { phase: PhaseName::Merge }])
         }
-        Input::NotMerged { message, conflict } => {
+        JobInput::NotMerged { message, conflict } => {
             let mut events = Vec::new();
             if let Some((target, paths)) = conflict {
                 events.push(Event::MergeConflict { target, paths, resolver: None });
             }
             events.push(Event::JobPaused { reason: PauseReason::MergeOutstanding, message });
-            Decision::finish(events, Ending::MergeOutstanding)
+            Decision::finish(events, RunOutcome::MergeOutstanding)
         }
-        Input::TreeCleaned { path } => Decision::note(vec![Event::WorktreeCleaned { path }]),
-        Input::TreeKept { path, reason } => {
+        JobInput::TreeCleaned { path } => Decision::note(vec![Event::WorktreeCleaned { path }]),
+        JobInput::TreeKept { path, reason } => {
             Decision::note(vec![Event::WorktreePreserved { path, reason, left: None }])
         }
-        Input::Stop { reason, message } => {
-            Decision::finish(vec![Event::JobPaused { reason, message }], Ending::Paused(reason))
+        JobInput::Stop { reason, message } => {
+            Decision::finish(vec![Event::JobPaused { reason, message }], RunOutcome::Paused(reason))
         }
     }
 }
@@ -300,9 +300,9 @@ pub fn decide(job: &Job, input: Input, surroundings: Surroundings<'_>) -> Decisi
 /// worktree ─▶ steps phase ─▶ step … step ─────────▶ merge phase ─▶ tidy up ─▶ completed
 /// worktree ─▶ setup ─▶ map: items … ─▶ reduce ─▶ …
 /// ```
-fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
+fn go_on(job: &Job, surroundings: DecisionContext<'_>) -> Decision {
     if job.tree.is_none() {
-        return Decision::act(Action::CreateTree);
+        return Decision::act(JobAction::CreateTree);
     }
     let held =
         |phase, index| spending::hold(job, surroundings, surroundings.names.asks(phase, index));
@@ -317,9 +317,9 @@ fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
         }
         Some(PhaseName::Map) => dispatch::go_on(job, surroundings),
         Some(PhaseName::Merge) => {
-            held(PhaseName::Merge, 0).unwrap_or_else(|| Decision::act(Action::Merge))
+            held(PhaseName::Merge, 0).unwrap_or_else(|| Decision::act(JobAction::Merge))
         }
-        None if !job.tidy => Decision::act(Action::CleanTree),
+        None if !job.tidy => Decision::act(JobAction::CleanTree),
         None => complete(job, surroundings),
     }
 }
@@ -327,30 +327,33 @@ fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
 /// Begins a phase; what comes after the items needs everything that they merged.
 fn begin_phase(job: &Job, phase: PhaseName) -> Decision {
     let after_items = matches!(phase, PhaseName::Reduce | PhaseName::Merge);
-    if job.mode() == Mode::Mapreduce
+    if job.mode() == JobMode::Mapreduce
         && after_items
         && job.phases_done.last() == Some(&PhaseName::Map)
     {
-        return Decision::act(Action::SyncTree);
+        return Decision::act(JobAction::SyncTree);
     }
     Decision::note(vec![Event::PhaseStarted { phase, snapshot: None }])
 }
 
 /// Ends the job well.
-fn complete(job: &Job, surroundings: Surroundings<'_>) -> Decision {
+fn complete(job: &Job, surroundings: DecisionContext<'_>) -> Decision {
     let status = if job.failures() == 0 {
         CompletedStatus::Completed
     } else {
         CompletedStatus::CompletedWithFailures
     };
     let (duration_ms, commits) = (surroundings.elapsed_ms, surroundings.commits);
-    Decision::finish(vec![Event::JobCompleted { status, duration_ms, commits }], Ending::Completed)
+    Decision::finish(
+        vec![Event::JobCompleted { status, duration_ms, commits }],
+        RunOutcome::Completed,
+    )
 }
 
 /// Starts a top-level step; one that was cut off starts again where it first started.
 fn start_step(
     job: &Job,
-    surroundings: Surroundings<'_>,
+    surroundings: DecisionContext<'_>,
     phase: PhaseName,
     round: u32,
     index: u32,
@@ -365,10 +368,10 @@ fn start_step(
     let name = usize::try_from(index).ok().and_then(|index| names.get(index));
     let mut actions = Vec::new();
     if job.running.is_some() {
-        actions.extend(job.snapshot_to_restore(&path).map(Action::RestoreTree));
+        actions.extend(job.snapshot_to_restore(&path).map(JobAction::RestoreTree));
     }
     let attempt = 1;
-    actions.push(Action::RunStep { phase, path: path.clone(), round, index, attempt });
+    actions.push(JobAction::RunStep { phase, path: path.clone(), round, index, attempt });
     let identities = surroundings.names.identities.of_phase(phase);
     let identity = usize::try_from(index).ok().and_then(|index| identities.get(index)).cloned();
     let name = name.cloned().unwrap_or_default();
@@ -385,18 +388,19 @@ mod tests {
     use super::*;
     use crate::{
         Timestamp,
-        event::{FORMAT, JobStarted, Record, RunOptions, StepStatus},
-        failure::FailureKind,
-        job::End,
-        policy::{Budget, OnExceeded, OnLimit, OnUnknown, QuotaPolicy},
+        event::{EventRecord, FORMAT, JobStarted, RunOptions, StepStatus},
+        failure::ReasonCode,
+        job::JobOutcome,
+        policy::{Budget, OnExceeded, OnLimit, OnUnknownCost, QuotaPolicy},
     };
 
-    fn surroundings() -> Surroundings<'static> {
-        static NAMES: std::sync::LazyLock<StepNames> = std::sync::LazyLock::new(StepNames::default);
-        Surroundings {
+    fn surroundings() -> DecisionContext<'static> {
+        static NAMES: std::sync::LazyLock<TopLevelSteps> =
+            std::sync::LazyLock::new(TopLevelSteps::default);
+        DecisionContext {
             names: &NAMES,
             rules: None,
-            spending: Spending {
+            spending: SpendContext {
                 quota: &QuotaPolicy {
                     on_limit: OnLimit::Wait,
                     max_wait: None,
@@ -408,7 +412,7 @@ mod tests {
                     job_usd: None,
                     day_usd: None,
                     on_exceeded: OnExceeded::Pause,
-                    on_unknown: OnUnknown::Ignore,
+                    on_unknown: OnUnknownCost::Ignore,
                 },
                 waits: true,
                 today_usd: 0.0,
@@ -433,7 +437,7 @@ mod tests {
             into: false,
             worktree: None,
             base_commit: "base".into(),
-            mode: Mode::Sequential,
+            mode: JobMode::Sequential,
             steps: 3,
             setup_steps: 0,
             reduce_steps: 0,
@@ -452,14 +456,14 @@ mod tests {
 
     /// A journal in memory.
     #[derive(Default)]
-    struct World {
+    struct MemoryJournal {
         job: Job,
-        journal: Vec<Record>,
+        journal: Vec<EventRecord>,
     }
 
-    impl World {
+    impl MemoryJournal {
         fn write(&mut self, event: Event) {
-            let record = Record {
+            let record = EventRecord {
                 format: FORMAT,
                 seq: self.job.seq + 1,
                 timestamp: Timestamp::UNIX_EPOCH,
@@ -472,7 +476,7 @@ mod tests {
             self.journal.push(record);
         }
 
-        fn tell(&mut self, input: Input) -> Decision {
+        fn tell(&mut self, input: JobInput) -> Decision {
             let decision = decide(&self.job, input, surroundings());
             for fact in decision.facts.clone() {
                 self.write(fact.event);
@@ -485,53 +489,59 @@ mod tests {
             &mut self,
             answers: &mut impl Iterator<Item = bool>,
             crash_at: usize,
-        ) -> Option<Ending> {
-            let mut next = Input::Tick;
+        ) -> Option<RunOutcome> {
+            let mut next = JobInput::Tick;
             loop {
                 let decision = self.tell(next);
                 if self.journal.len() >= crash_at {
                     return None;
                 }
-                next = Input::Tick;
+                next = JobInput::Tick;
                 for action in decision.actions {
                     next = match action {
-                        Action::CreateTree => Input::TreeReady {
+                        JobAction::CreateTree => JobInput::TreeReady {
                             path: "/t".into(),
                             branch: "b".into(),
                             commit: "base".into(),
                         },
-                        Action::RestoreTree(_)
-                        | Action::Item(_)
-                        | Action::SyncTree
-                        | Action::Halt(_) => continue,
-                        Action::RunStep { path, .. } => {
+                        JobAction::RestoreTree(_)
+                        | JobAction::Item(_)
+                        | JobAction::SyncTree
+                        | JobAction::Halt(_) => continue,
+                        JobAction::RunStep { path, .. } => {
                             self.answer(&path, answers.next().unwrap_or(true))
                         }
-                        Action::Merge => Input::Merged {
+                        JobAction::Merge => JobInput::Merged {
                             source: "b".into(),
                             target: "main".into(),
                             commit: "m".into(),
                             commits: 1,
                         },
-                        Action::CleanTree => Input::TreeCleaned { path: "/t".into() },
-                        Action::Finish(ending) => return Some(ending),
+                        JobAction::CleanTree => JobInput::TreeCleaned { path: "/t".into() },
+                        JobAction::Finish(ending) => return Some(ending),
                     };
                 }
             }
         }
 
-        fn answer(&self, path: &str, well: bool) -> Input {
+        fn answer(&self, path: &str, well: bool) -> JobInput {
             let step = path.to_owned();
             if !well {
-                let failure = Failure::new(FailureKind::CommandFailed, "exit code 1");
-                return Input::StepFailed { step, attempt: 1, failure, duration_ms: 1, log: None };
+                let failure = Failure::new(ReasonCode::CommandFailed, "exit code 1");
+                return JobInput::StepFailed {
+                    step,
+                    attempt: 1,
+                    failure,
+                    duration_ms: 1,
+                    log: None,
+                };
             }
-            let snapshot = Snapshot {
+            let snapshot = WorktreeSnapshot {
                 head: format!("head-{}", self.job.done),
                 index: "i".into(),
                 files: "f".into(),
             };
-            Input::StepDone(Box::new(StepCompleted {
+            JobInput::StepDone(Box::new(StepCompleted {
                 step,
                 id: Some("id".into()),
                 attempt: 1,
@@ -551,9 +561,12 @@ mod tests {
 
     #[test]
     fn a_job_tells_its_story_in_order() {
-        let mut world = World::default();
+        let mut world = MemoryJournal::default();
         world.write(started(1));
-        assert_eq!(world.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
+        assert_eq!(
+            world.run(&mut std::iter::repeat(true), usize::MAX),
+            Some(RunOutcome::Completed)
+        );
         let story: Vec<String> = world
             .journal
             .iter()
@@ -584,28 +597,29 @@ mod tests {
 
     #[test]
     fn a_step_that_was_cut_off_starts_again_from_the_last_snapshot() {
-        let mut world = World::default();
+        let mut world = MemoryJournal::default();
         world.write(started(1));
         assert_eq!(world.run(&mut std::iter::repeat(true), 6), None, "step 2 is under way");
-        let decision = world.tell(Input::Tick);
-        let snapshot = Snapshot { head: "head-0".into(), index: "i".into(), files: "f".into() };
-        let run = Action::RunStep {
+        let decision = world.tell(JobInput::Tick);
+        let snapshot =
+            WorktreeSnapshot { head: "head-0".into(), index: "i".into(), files: "f".into() };
+        let run = JobAction::RunStep {
             phase: PhaseName::Steps,
             path: "2".into(),
             round: 0,
             index: 1,
             attempt: 1,
         };
-        assert_eq!(decision.actions, [Action::RestoreTree(snapshot), run]);
+        assert_eq!(decision.actions, [JobAction::RestoreTree(snapshot), run]);
     }
 
     #[test]
     fn a_failed_step_ends_the_job_and_a_resumed_job_repeats_it() {
-        let mut world = World::default();
+        let mut world = MemoryJournal::default();
         world.write(started(1));
         let ending = world.run(&mut [true, false].into_iter(), usize::MAX);
-        assert_eq!(ending, Some(Ending::Failed));
-        assert!(matches!(&world.job.end, Some(End::Failed { step, .. }) if step == "2"));
+        assert_eq!(ending, Some(RunOutcome::Failed));
+        assert!(matches!(&world.job.end, Some(JobOutcome::Failed { step, .. }) if step == "2"));
         world.write(Event::JobResumed {
             version: "0".into(),
             workflow: None,
@@ -616,16 +630,19 @@ mod tests {
             into: None,
             try_now: false,
         });
-        assert_eq!(world.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
+        assert_eq!(
+            world.run(&mut std::iter::repeat(true), usize::MAX),
+            Some(RunOutcome::Completed)
+        );
         assert_eq!(world.job.done, 3);
     }
 
     #[test]
     fn the_journal_cannot_complete_a_step_that_was_not_started() {
-        let mut world = World::default();
+        let mut world = MemoryJournal::default();
         world.write(started(1));
-        let Input::StepDone(step) = world.answer("1", true) else { panic!("it succeeded") };
-        let record = Record {
+        let JobInput::StepDone(step) = world.answer("1", true) else { panic!("it succeeded") };
+        let record = EventRecord {
             format: FORMAT,
             seq: 2,
             timestamp: Timestamp::UNIX_EPOCH,
@@ -647,16 +664,16 @@ mod tests {
             crashes in prop::collection::vec(2_usize..40, 0..6),
             failures in prop::collection::vec(prop::bool::weighted(0.8), 0..12),
         ) {
-            let mut calm = World::default();
+            let mut calm = MemoryJournal::default();
             calm.write(started(rounds));
-            prop_assert_eq!(calm.run(&mut std::iter::repeat(true), usize::MAX), Some(Ending::Completed));
+            prop_assert_eq!(calm.run(&mut std::iter::repeat(true), usize::MAX), Some(RunOutcome::Completed));
 
-            let mut world = World::default();
+            let mut world = MemoryJournal::default();
             world.write(started(rounds));
             let mut answers = failures.into_iter();
             for crash in crashes {
                 let at = world.journal.len() + crash;
-                if world.run(&mut answers, at) == Some(Ending::Completed) {
+                if world.run(&mut answers, at) == Some(RunOutcome::Completed) {
                     break;
                 }
                 let mut folded = Job::default();
@@ -666,7 +683,7 @@ mod tests {
                 prop_assert_eq!(&folded, &world.job, "the journal rebuilds the job");
                 world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None, try_now: false });
             }
-            while !matches!(world.job.end, Some(End::Completed(_))) {
+            while !matches!(world.job.end, Some(JobOutcome::Completed(_))) {
                 world.run(&mut std::iter::repeat(true), usize::MAX);
             }
             prop_assert_eq!(world.job.done, calm.job.done);

@@ -1,18 +1,18 @@
 //! Which items start, and when the map phase is over.
 
 use super::{
-    Action, Decision, Ending, FailedAttempt, ItemState, Job, MapState, Replays, Stage,
-    Surroundings, conflict,
-    items::{ItemAction, MapRules},
+    Decision, DecisionContext, FailedAttempt, ItemStage, ItemState, Job, JobAction, MapState,
+    ReplayScheduler, RunOutcome, conflict,
+    items::{ItemAction, MapSettings},
     spending,
-    verdict::{Scene, about},
+    verdict::{MapContext, about},
 };
 use crate::{
     Timestamp,
-    event::{Allowed, Event, PauseReason, PhaseName},
-    failure::{Failure, FailureKind},
+    event::{Event, PauseReason, PhaseName, ReplayAuthorization},
+    failure::{Failure, ReasonCode},
     ids::AgentId,
-    policy::Breaker,
+    policy::CircuitBreaker,
     workflow::OnItemFailure,
 };
 
@@ -24,33 +24,33 @@ pub(super) fn begin(job: &Job) -> Decision {
     let map = job.map.iter();
     let merging = map.flat_map(|map| map.merging().iter().map(move |at| (*at, map.item(*at))));
     let actions = merging.filter_map(|(item, state)| match &state?.stage {
-        Stage::Merging(commits) => {
+        ItemStage::Merging(commits) => {
             let commits = (**commits).clone();
-            Some(Action::Item(ItemAction::Merge { item, commits }))
+            Some(JobAction::Item(ItemAction::Merge { item, commits }))
         }
-        Stage::Pending
-        | Stage::Waiting { .. }
-        | Stage::Running { .. }
-        | Stage::Handling { .. }
-        | Stage::Unhandled(_)
-        | Stage::Conflicted(_)
-        | Stage::Resolving { .. }
-        | Stage::Successful
-        | Stage::DeadLettered
-        | Stage::Skipped => None,
+        ItemStage::Pending
+        | ItemStage::Waiting { .. }
+        | ItemStage::Running { .. }
+        | ItemStage::Handling { .. }
+        | ItemStage::Unhandled(_)
+        | ItemStage::Conflicted(_)
+        | ItemStage::Resolving { .. }
+        | ItemStage::Successful
+        | ItemStage::DeadLettered
+        | ItemStage::Skipped => None,
     });
     Decision { actions: actions.collect(), tick: true, ..Decision::default() }
 }
 
 /// Decides what comes next in the map phase.
-pub(super) fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
+pub(super) fn go_on(job: &Job, surroundings: DecisionContext<'_>) -> Decision {
     let Some(rules) = surroundings.rules else { return Decision::default() };
     let Some(map) = &job.map else {
-        return Decision::act(Action::Item(ItemAction::Select));
+        return Decision::act(JobAction::Item(ItemAction::Select));
     };
     if !map.is_queued() {
         let from = u32::try_from(map.items.len()).unwrap_or(u32::MAX);
-        return Decision::act(Action::Item(ItemAction::Find { from }));
+        return Decision::act(JobAction::Item(ItemAction::Find { from }));
     }
     let stop = map.judged.stops(rules.policy);
     if let Some(message) = stop {
@@ -59,7 +59,7 @@ pub(super) fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
             return Decision::default();
         }
         let event = Event::JobPaused { reason: PauseReason::Policy, message };
-        return Decision::finish(vec![event], Ending::StoppedByPolicy);
+        return Decision::finish(vec![event], RunOutcome::StoppedByPolicy);
     }
     if map.is_finished() && rules.replays.is_claimed() {
         return finish(map);
@@ -70,19 +70,19 @@ pub(super) fn go_on(job: &Job, surroundings: Surroundings<'_>) -> Decision {
     if rules.replays.only && is_replayed(map, rules.replays) {
         let message = "its dead letters were replayed; the other items wait".to_owned();
         let event = Event::JobPaused { reason: PauseReason::ItemsOutstanding, message };
-        return Decision::finish(vec![event], Ending::Paused(PauseReason::ItemsOutstanding));
+        return Decision::finish(vec![event], RunOutcome::Paused(PauseReason::ItemsOutstanding));
     }
     let asks = asks(map, surroundings);
     spending::hold(job, surroundings, asks).unwrap_or_else(|| start(job, map, rules, surroundings))
 }
 
 /// Returns whether what can start may ask an agent.
-fn asks(map: &MapState, surroundings: Surroundings<'_>) -> bool {
+fn asks(map: &MapState, surroundings: DecisionContext<'_>) -> bool {
     surroundings.names.asks(PhaseName::Map, 0) || map.has_conflicts()
 }
 
 /// Returns whether all that was to be replayed has come to its end.
-fn is_replayed(map: &MapState, replays: &Replays) -> bool {
+fn is_replayed(map: &MapState, replays: &ReplayScheduler) -> bool {
     map.under_way() == 0 && map.replaying() == 0 && replays.is_claimed()
 }
 
@@ -95,9 +95,9 @@ fn finish(map: &MapState) -> Decision {
         "{} items were chosen, but they are not all accounted for: {:?}",
         map.total, map.counts
     );
-    let failure = Failure::new(FailureKind::WorktreeError, message);
+    let failure = Failure::new(ReasonCode::WorktreeError, message);
     let event = Event::JobFailed { step: "map".to_owned(), failure };
-    Decision::finish(vec![event], Ending::Failed)
+    Decision::finish(vec![event], RunOutcome::Failed)
 }
 
 /// Starts as many attempts as there is room for, and asks for the claims of dead letters with
@@ -105,8 +105,8 @@ fn finish(map: &MapState) -> Decision {
 fn start(
     job: &Job,
     map: &MapState,
-    rules: MapRules<'_>,
-    surroundings: Surroundings<'_>,
+    rules: MapSettings<'_>,
+    surroundings: DecisionContext<'_>,
 ) -> Decision {
     let now = surroundings.now;
     let mut decision = Decision::default();
@@ -117,7 +117,7 @@ fn start(
     let mut ready = others.chain(ready(map, rules, now).filter(is_last)).peekable();
     let mut due = rules.replays.due(map, now).peekable();
     if breaker.may_probe(now) && (ready.peek().is_some() || due.peek().is_some()) {
-        breaker = Breaker::HalfOpen { successes: 0 };
+        breaker = CircuitBreaker::HalfOpen { successes: 0 };
         decision.facts.push(Event::CircuitHalfOpen {}.into());
     }
     let mut room = room(job, map, rules, breaker, surroundings);
@@ -134,10 +134,10 @@ fn start(
         }
         let reserved = item.suspended.as_ref().and_then(|work| work.agent);
         let Some(agent) = reserved.or_else(|| agents.next()) else { break };
-        let is_busy = if let Stage::Conflicted(conflict) = &item.stage {
+        let is_busy = if let ItemStage::Conflicted(conflict) = &item.stage {
             let conflicted = (at, item, &**conflict);
             conflict::take_up(&mut decision, conflicted, agent, rules, now)
-        } else if let Stage::Unhandled(failed) = &item.stage {
+        } else if let ItemStage::Unhandled(failed) = &item.stage {
             handle_again(&mut decision, (at, item, failed), agent, rules)
         } else {
             begin_attempt(&mut decision, item, at, agent, false);
@@ -146,7 +146,7 @@ fn start(
         room -= u32::from(is_busy);
     }
     let claims = due.take(usize::try_from(room).unwrap_or(usize::MAX));
-    decision.actions.extend(claims.map(|item| Action::Item(ItemAction::Claim { item })));
+    decision.actions.extend(claims.map(|item| JobAction::Item(ItemAction::Claim { item })));
     decision.wake = wake(map, rules.replays, breaker, now);
     decision
 }
@@ -155,9 +155,9 @@ fn start(
 fn room(
     job: &Job,
     map: &MapState,
-    rules: MapRules<'_>,
-    breaker: Breaker,
-    surroundings: Surroundings<'_>,
+    rules: MapSettings<'_>,
+    breaker: CircuitBreaker,
+    surroundings: DecisionContext<'_>,
 ) -> u32 {
     let busy = u32::try_from(map.running().len()).unwrap_or(u32::MAX);
     let most = map.ceiling.map_or(rules.max_parallel, |ceiling| ceiling.min(rules.max_parallel));
@@ -187,12 +187,12 @@ fn free_agents(map: &MapState) -> impl Iterator<Item = AgentId> {
 fn given_up(item: &ItemState) -> Option<Event> {
     let failure = if item.lost >= POISON {
         let message = "prodigy died while it was under way, three times";
-        Failure::new(FailureKind::PoisonRepeat, message)
-    } else if item.is_uncertain() && !matches!(item.stage, Stage::Conflicted(_)) {
+        Failure::new(ReasonCode::PoisonRepeat, message)
+    } else if item.is_uncertain() && !matches!(item.stage, ItemStage::Conflicted(_)) {
         let how = if item.is_stopped { "the run was stopped" } else { "prodigy died" };
         let message =
             format!("{how} while something outside was being changed; whether it was is not known");
-        Failure::new(FailureKind::Interrupted, message).uncertain()
+        Failure::new(ReasonCode::Interrupted, message).uncertain()
     } else {
         return None;
     };
@@ -213,7 +213,7 @@ fn begin_attempt(
     let event = Event::AgentStarted { attempt, correlation_id };
     decision.facts.push(about(item, Some(agent), event));
     let start = ItemAction::Start { agent, item: at, attempt, may_repeat };
-    decision.actions.push(Action::Item(start));
+    decision.actions.push(JobAction::Item(start));
 }
 
 /// Runs the handler of an item once more; returns whether an agent is busy with it.
@@ -223,7 +223,7 @@ fn handle_again(
     decision: &mut Decision,
     (at, item, failed): (u32, &ItemState, &FailedAttempt),
     agent: AgentId,
-    rules: MapRules<'_>,
+    rules: MapSettings<'_>,
 ) -> bool {
     let attempt = item.attempts;
     if let OnItemFailure::Custom(name) = &rules.policy.on_item_failure {
@@ -231,7 +231,7 @@ fn handle_again(
         decision.facts.push(about(item, Some(agent), Event::HandlerRestarted { handler, attempt }));
         let failed = Box::new(failed.clone());
         let handle = ItemAction::HandleAgain { agent, item: at, attempt, name, failed };
-        decision.actions.push(Action::Item(handle));
+        decision.actions.push(JobAction::Item(handle));
         return true;
     }
     let failure = failed.failure.clone();
@@ -243,7 +243,7 @@ fn handle_again(
 /// Returns the places of the items that can start now without a claim.
 fn ready<'a>(
     map: &'a MapState,
-    rules: MapRules<'a>,
+    rules: MapSettings<'a>,
     now: Timestamp,
 ) -> impl Iterator<Item = u32> + 'a {
     let only = rules.replays.only;
@@ -251,12 +251,12 @@ fn ready<'a>(
     map.ready(now).filter(is_wanted)
 }
 
-impl Scene<'_> {
+impl MapContext<'_> {
     /// Claims a dead letter that may be replayed: from here on it is under way again.
-    pub(super) fn claimed(&self, at: u32, allowed: Allowed, forced: bool) -> Decision {
+    pub(super) fn claimed(&self, at: u32, allowed: ReplayAuthorization, forced: bool) -> Decision {
         let mut decision = Decision { tick: true, ..Decision::default() };
-        let Replays { by, reason, .. } = self.rules.replays;
-        let dead = self.map.item(at).filter(|item| item.stage == Stage::DeadLettered);
+        let ReplayScheduler { by, reason, .. } = self.rules.replays;
+        let dead = self.map.item(at).filter(|item| item.stage == ItemStage::DeadLettered);
         let (Some(item), Some(agent)) = (dead, free_agents(self.map).next()) else {
             return decision;
         };
@@ -277,13 +277,18 @@ impl Scene<'_> {
 }
 
 /// Returns when something can start that cannot start now.
-fn wake(map: &MapState, replays: &Replays, breaker: Breaker, now: Timestamp) -> Option<Timestamp> {
+fn wake(
+    map: &MapState,
+    replays: &ReplayScheduler,
+    breaker: CircuitBreaker,
+    now: Timestamp,
+) -> Option<Timestamp> {
     let moments = match breaker {
-        Breaker::Open { until } if until > now => [Some(until), None],
+        CircuitBreaker::Open { until } if until > now => [Some(until), None],
         // It opens for a few as soon as there is something to let through.
-        Breaker::Open { .. } | Breaker::Closed { .. } | Breaker::HalfOpen { .. } => {
-            [map.next_retry(), replays.wake(map)]
-        }
+        CircuitBreaker::Open { .. }
+        | CircuitBreaker::Closed { .. }
+        | CircuitBreaker::HalfOpen { .. } => [map.next_retry(), replays.wake(map)],
     };
     moments.into_iter().flatten().filter(|at| *at > now).min()
 }

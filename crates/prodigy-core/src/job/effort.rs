@@ -3,35 +3,35 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    agent::Usage,
-    event::{Event, Record, is_top_level},
+    agent::TokenUsage,
+    event::{Event, EventRecord, is_top_level},
     ids::ItemId,
 };
 
 /// The effort of an item over all its attempts, or of the job's own steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Effort {
+pub struct ResourceUsage {
     /// The cost that agents reported.
     pub cost_usd: f64,
     /// Set if an agent did not report its cost.
     pub is_untold: bool,
     /// The tokens they used.
-    pub tokens: Usage,
+    pub tokens: TokenUsage,
     /// The duration.
     pub duration: Duration,
 }
 
-impl Effort {
+impl ResourceUsage {
     /// Returns what one of so many equal rounds took.
     #[must_use]
     pub fn of_one(self, rounds: u32) -> Self {
         let rounds = rounds.max(1);
         let part = |tokens: u64| tokens / u64::from(rounds);
-        let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens } =
+        let TokenUsage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens } =
             self.tokens;
         Self {
             cost_usd: self.cost_usd / f64::from(rounds),
-            tokens: Usage {
+            tokens: TokenUsage {
                 input_tokens: part(input_tokens),
                 output_tokens: part(output_tokens),
                 cache_read_tokens: part(cache_read_tokens),
@@ -42,7 +42,7 @@ impl Effort {
         }
     }
 
-    fn spend(&mut self, cost_usd: Option<f64>, tokens: Usage) {
+    fn spend(&mut self, cost_usd: Option<f64>, tokens: TokenUsage) {
         self.cost_usd += cost_usd.unwrap_or_default();
         self.is_untold |= cost_usd.is_none();
         self.tokens += tokens;
@@ -57,15 +57,15 @@ impl Effort {
 ///
 /// Its size depends on how many items are under way, not on how many there are.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Efforts {
-    open: BTreeMap<ItemId, Effort>,
-    own: Effort,
+pub struct UsageTracker {
+    open: BTreeMap<ItemId, ResourceUsage>,
+    own: ResourceUsage,
     is_completed: bool,
 }
 
-impl Efforts {
+impl UsageTracker {
     /// Applies the next record; returns the effort of the item that ended with it.
-    pub fn apply(&mut self, record: &Record) -> Option<Effort> {
+    pub fn apply(&mut self, record: &EventRecord) -> Option<ResourceUsage> {
         let event = &record.event;
         let Some(item) = &record.item_id else {
             self.apply_to_job(event);
@@ -88,16 +88,16 @@ impl Efforts {
         {
             is_over = true;
         }
-        if is_over || *open == Effort::default() { self.end(item, is_over) } else { None }
+        if is_over || *open == ResourceUsage::default() { self.end(item, is_over) } else { None }
     }
 
     /// Returns what the steps of the job's own took, if it did all of them.
-    pub fn own(&self) -> Option<Effort> {
+    pub fn own(&self) -> Option<ResourceUsage> {
         self.is_completed.then_some(self.own)
     }
 
     /// Forgets an item; one that has not begun is nothing to remember.
-    fn end(&mut self, item: &ItemId, is_over: bool) -> Option<Effort> {
+    fn end(&mut self, item: &ItemId, is_over: bool) -> Option<ResourceUsage> {
         self.open.remove(item).filter(|_| is_over)
     }
 
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    fn record(item: &str, event: &Value) -> Record {
+    fn record(item: &str, event: &Value) -> EventRecord {
         let mut record = json!({
             "format": 1, "seq": 1, "timestamp": "2026-01-02T03:04:05Z", "job_id": "job",
         });
@@ -168,15 +168,18 @@ mod tests {
             "event_type": "worktree_merged", "source": "s", "target": "t", "commit": "c",
             "commits": 1,
         });
-        let mut efforts = Efforts::default();
+        let mut efforts = UsageTracker::default();
         for event in [&json!({"event_type": "item_queued"}), &usage, &failed, &usage, &done] {
             assert_eq!(efforts.apply(&record("a", event)), None);
         }
         let effort = efforts.apply(&record("a", &merged)).unwrap();
-        let wanted =
-            Effort { cost_usd: 3.0, duration: Duration::from_millis(300), ..Effort::default() };
+        let wanted = ResourceUsage {
+            cost_usd: 3.0,
+            duration: Duration::from_millis(300),
+            ..ResourceUsage::default()
+        };
         assert_eq!(effort, wanted);
-        assert_eq!(efforts, Efforts::default(), "nothing is kept of it");
+        assert_eq!(efforts, UsageTracker::default(), "nothing is kept of it");
         efforts.apply(&record("", &usage));
         assert_eq!(efforts.own(), None);
         let completed = json!({

@@ -1,31 +1,31 @@
 //! The fold of events into the state of the items.
 
 use super::{
-    FailedAttempt, FailedStepKinds, Setback,
-    map::{Conflict, ItemState, MapState, Merging, Stage},
+    FailedAttempt, FailedStepKinds, PreviousFailure,
+    map::{CommitRange, ItemStage, ItemState, MapState, MergeConflict},
 };
 use crate::{
-    event::{AfterAttempt, AgentCompleted, AgentFailed, EntryChange, Event, Record},
+    event::{AgentCompleted, AgentFailed, EntryChange, Event, EventRecord, FailureDecision},
     failure::Failure,
     ids::{AgentId, ItemId},
-    policy::{Breaker, Judged},
+    policy::{CircuitBreaker, FailureCounter},
 };
 
 /// An event does not fit what was known of the items.
-pub(super) struct Misplaced;
+pub(super) struct MisplacedEvent;
 
 impl MapState {
     /// Applies an event about an item, or about the breaker.
-    pub(super) fn apply(&mut self, record: &Record) -> Result<(), Misplaced> {
+    pub(super) fn apply(&mut self, record: &EventRecord) -> Result<(), MisplacedEvent> {
         if let Some(id) = &record.item_id {
             return self.apply_to_item(id, record);
         }
         if let Event::CircuitOpen { until, .. } = &record.event {
-            self.breaker = Breaker::Open { until: *until };
+            self.breaker = CircuitBreaker::Open { until: *until };
         } else if let Event::CircuitHalfOpen {} = &record.event {
-            self.breaker = Breaker::HalfOpen { successes: 0 };
+            self.breaker = CircuitBreaker::HalfOpen { successes: 0 };
         } else if let Event::CircuitClosed {} = &record.event {
-            self.breaker = Breaker::default();
+            self.breaker = CircuitBreaker::default();
         } else if let Event::ConcurrencyChanged { max, .. } = &record.event {
             // Growing is slow and says nothing about attempts that began before it.
             if self.ceiling.is_none_or(|before| *max < before) {
@@ -36,25 +36,25 @@ impl MapState {
         Ok(())
     }
 
-    fn apply_to_item(&mut self, id: &ItemId, record: &Record) -> Result<(), Misplaced> {
-        let Record { agent_id: agent, event, timestamp, .. } = record;
+    fn apply_to_item(&mut self, id: &ItemId, record: &EventRecord) -> Result<(), MisplacedEvent> {
+        let EventRecord { agent_id: agent, event, timestamp, .. } = record;
         if let Event::ItemQueued {} = event {
             return self.queue(id);
         }
-        let at = *self.index.by_id.get(id).ok_or(Misplaced)?;
+        let at = *self.index.by_id.get(id).ok_or(MisplacedEvent)?;
         match event {
             Event::AgentStarted { correlation_id, .. } => {
-                self.start(at, agent.ok_or(Misplaced)?, correlation_id)
+                self.start(at, agent.ok_or(MisplacedEvent)?, correlation_id)
             }
             Event::AgentCompleted(done) => self.complete(at, done),
             Event::AgentFailed(failed) => self.fail(at, failed),
             Event::AgentReleased { .. } | Event::ResolutionFailed { .. } => {
-                let waiting = waiting(&self.item_mut(at)?.stage).ok_or(Misplaced)?;
+                let waiting = waiting(&self.item_mut(at)?.stage).ok_or(MisplacedEvent)?;
                 self.enter(at, waiting)
             }
             Event::WorkSuspended(work) => self.suspend(at, work, *agent),
-            Event::HandlerRestarted { .. } => self.handle(at, agent.ok_or(Misplaced)?),
-            Event::ResolutionStarted { .. } => self.resolve(at, agent.ok_or(Misplaced)?),
+            Event::HandlerRestarted { .. } => self.handle(at, agent.ok_or(MisplacedEvent)?),
+            Event::ResolutionStarted { .. } => self.resolve(at, agent.ok_or(MisplacedEvent)?),
             Event::ResolutionCompleted { commit, commits, .. } => {
                 self.resolved(at, commit, *commits)
             }
@@ -64,15 +64,15 @@ impl MapState {
             }
             Event::AgentRetrying { retry_at, .. } => {
                 self.leave_end(at)?;
-                self.enter(at, Stage::Waiting { retry_at: *retry_at })
+                self.enter(at, ItemStage::Waiting { retry_at: *retry_at })
             }
             Event::ItemSkipped { failure, .. } => {
-                self.end(at, Stage::Skipped, Some(failure))?;
+                self.end(at, ItemStage::Skipped, Some(failure))?;
                 self.tally.add(failure, id);
                 Ok(())
             }
             Event::ItemDeadLettered { failure, .. } => {
-                self.end(at, Stage::DeadLettered, Some(failure))?;
+                self.end(at, ItemStage::DeadLettered, Some(failure))?;
                 let counted = self.tally.add(failure, id);
                 self.item_mut(at)?.died = Some(counted);
                 Ok(())
@@ -91,9 +91,9 @@ impl MapState {
             }
             Event::WorktreeMerged { .. } => {
                 if !self.index.merging.contains(&at) {
-                    return Err(Misplaced);
+                    return Err(MisplacedEvent);
                 }
-                self.end(at, Stage::Successful, None)
+                self.end(at, ItemStage::Successful, None)
             }
             Event::MergeConflict { paths, resolver, .. } => {
                 self.item_mut(at)?.conflicts += 1;
@@ -135,19 +135,19 @@ impl MapState {
             | Event::CheckoutUpdateStarted(_)
             | crate::checkout_news!()
             | Event::JournalEndLost { .. }
-            | Event::CheckpointCreated { .. } => Err(Misplaced),
+            | Event::CheckpointCreated { .. } => Err(MisplacedEvent),
         }
     }
 
-    fn queue(&mut self, id: &ItemId) -> Result<(), Misplaced> {
-        let at = u32::try_from(self.items.len()).map_err(|_| Misplaced)?;
+    fn queue(&mut self, id: &ItemId) -> Result<(), MisplacedEvent> {
+        let at = u32::try_from(self.items.len()).map_err(|_| MisplacedEvent)?;
         if self.is_queued() || self.index.by_id.insert(id.clone(), at).is_some() {
-            return Err(Misplaced);
+            return Err(MisplacedEvent);
         }
         self.index.pending.insert(at);
         self.items.push(ItemState {
             id: id.clone(),
-            stage: Stage::Pending,
+            stage: ItemStage::Pending,
             attempts: 0,
             failed: 0,
             conflicts: 0,
@@ -166,24 +166,32 @@ impl MapState {
         Ok(())
     }
 
-    fn start(&mut self, at: u32, agent: AgentId, correlation_id: &str) -> Result<(), Misplaced> {
+    fn start(
+        &mut self,
+        at: u32,
+        agent: AgentId,
+        correlation_id: &str,
+    ) -> Result<(), MisplacedEvent> {
         let is_free = !self.index.running.contains_key(&agent);
-        let waits = matches!(self.item_mut(at)?.stage, Stage::Pending | Stage::Waiting { .. });
+        let waits =
+            matches!(self.item_mut(at)?.stage, ItemStage::Pending | ItemStage::Waiting { .. });
         if !is_free || !waits {
-            return Err(Misplaced);
+            return Err(MisplacedEvent);
         }
-        let probe = matches!(self.breaker, Breaker::HalfOpen { .. });
+        let probe = matches!(self.breaker, CircuitBreaker::HalfOpen { .. });
         self.secured.remove(&at);
         let item = self.item_mut(at)?;
         if item.correlation_id.is_none() {
             item.correlation_id = Some(correlation_id.to_owned());
         }
         item.start_suspended();
-        self.enter(at, Stage::Running { agent, probe })
+        self.enter(at, ItemStage::Running { agent, probe })
     }
 
-    fn complete(&mut self, at: u32, done: &AgentCompleted) -> Result<(), Misplaced> {
-        let Stage::Running { probe, .. } = self.item_mut(at)?.stage else { return Err(Misplaced) };
+    fn complete(&mut self, at: u32, done: &AgentCompleted) -> Result<(), MisplacedEvent> {
+        let ItemStage::Running { probe, .. } = self.item_mut(at)?.stage else {
+            return Err(MisplacedEvent);
+        };
         self.breaker.ended(true, probe);
         self.set_suspended(at, None);
         let item = self.item_mut(at)?;
@@ -192,73 +200,79 @@ impl MapState {
         item.failed_steps = FailedStepKinds::of(done);
         if done.has_commits() {
             let AgentCompleted { base, head, commits, .. } = done.clone();
-            self.enter(at, Stage::Merging(Box::new(Merging { base, head, commits })))
+            self.enter(at, ItemStage::Merging(Box::new(CommitRange { base, head, commits })))
         } else {
-            self.end(at, Stage::Successful, None)
+            self.end(at, ItemStage::Successful, None)
         }
     }
 
-    fn fail(&mut self, at: u32, failed: &AgentFailed) -> Result<(), Misplaced> {
-        let Stage::Running { agent, probe } = self.item_mut(at)?.stage else {
-            return Err(Misplaced);
+    fn fail(&mut self, at: u32, failed: &AgentFailed) -> Result<(), MisplacedEvent> {
+        let ItemStage::Running { agent, probe } = self.item_mut(at)?.stage else {
+            return Err(MisplacedEvent);
         };
         self.breaker.ended(false, probe);
         self.set_suspended(at, None);
         let item = self.item_mut(at)?;
         (item.attempts, item.failed) = (item.attempts + 1, item.failed + 1);
-        Setback::of(failed.attempt, failed.step.as_deref(), &failed.failure)
+        PreviousFailure::of(failed.attempt, failed.step.as_deref(), &failed.failure)
             .remember(&mut item.setbacks);
         match failed.then {
-            AfterAttempt::Handler => {
+            FailureDecision::Handler => {
                 let (step, failure) = (failed.step.clone(), failed.failure.clone());
                 let failed = Some(Box::new(FailedAttempt { step, failure }));
-                self.enter(at, Stage::Handling { agent, failed })
+                self.enter(at, ItemStage::Handling { agent, failed })
             }
             // What it comes to is in the next record; without one, it is tried again.
-            AfterAttempt::Retry | AfterAttempt::DeadLetter | AfterAttempt::Skip => {
-                self.enter(at, Stage::Pending)
+            FailureDecision::Retry | FailureDecision::DeadLetter | FailureDecision::Skip => {
+                self.enter(at, ItemStage::Pending)
             }
         }
     }
 
     /// Applies a conflict of an item's commits: they wait for an agent to resolve it.
-    fn conflict(&mut self, at: u32, paths: &[String]) -> Result<(), Misplaced> {
-        let Stage::Merging(commits) = &self.item_mut(at)?.stage else { return Err(Misplaced) };
-        let conflict = Conflict { commits: (**commits).clone(), paths: paths.to_owned() };
-        self.enter(at, Stage::Conflicted(Box::new(conflict)))
+    fn conflict(&mut self, at: u32, paths: &[String]) -> Result<(), MisplacedEvent> {
+        let ItemStage::Merging(commits) = &self.item_mut(at)?.stage else {
+            return Err(MisplacedEvent);
+        };
+        let conflict = MergeConflict { commits: (**commits).clone(), paths: paths.to_owned() };
+        self.enter(at, ItemStage::Conflicted(Box::new(conflict)))
     }
 
     /// Applies a restart of an item's failure handler.
-    fn handle(&mut self, at: u32, agent: AgentId) -> Result<(), Misplaced> {
+    fn handle(&mut self, at: u32, agent: AgentId) -> Result<(), MisplacedEvent> {
         let is_free = !self.index.running.contains_key(&agent);
-        let Stage::Unhandled(failed) = &self.item_mut(at)?.stage else { return Err(Misplaced) };
-        let stage = Stage::Handling { agent, failed: Some(failed.clone()) };
+        let ItemStage::Unhandled(failed) = &self.item_mut(at)?.stage else {
+            return Err(MisplacedEvent);
+        };
+        let stage = ItemStage::Handling { agent, failed: Some(failed.clone()) };
         if !is_free {
-            return Err(Misplaced);
+            return Err(MisplacedEvent);
         }
         self.item_mut(at)?.start_suspended();
         self.enter(at, stage)
     }
 
     /// Applies the start of an agent that resolves a conflict.
-    fn resolve(&mut self, at: u32, agent: AgentId) -> Result<(), Misplaced> {
+    fn resolve(&mut self, at: u32, agent: AgentId) -> Result<(), MisplacedEvent> {
         let is_free = !self.index.running.contains_key(&agent);
-        let Stage::Conflicted(conflict) = &self.item_mut(at)?.stage else { return Err(Misplaced) };
+        let ItemStage::Conflicted(conflict) = &self.item_mut(at)?.stage else {
+            return Err(MisplacedEvent);
+        };
         let conflict = conflict.clone();
         if !is_free {
-            return Err(Misplaced);
+            return Err(MisplacedEvent);
         }
-        self.enter(at, Stage::Resolving { agent, conflict })
+        self.enter(at, ItemStage::Resolving { agent, conflict })
     }
 
     /// Applies the commit that resolves a conflict.
-    fn resolved(&mut self, at: u32, commit: &str, commits: u64) -> Result<(), Misplaced> {
-        let Stage::Resolving { conflict, .. } = &self.item_mut(at)?.stage else {
-            return Err(Misplaced);
+    fn resolved(&mut self, at: u32, commit: &str, commits: u64) -> Result<(), MisplacedEvent> {
+        let ItemStage::Resolving { conflict, .. } = &self.item_mut(at)?.stage else {
+            return Err(MisplacedEvent);
         };
         let (base, head) = (conflict.commits.base.clone(), commit.to_owned());
         self.set_suspended(at, None);
-        self.enter(at, Stage::Merging(Box::new(Merging { base, head, commits })))
+        self.enter(at, ItemStage::Merging(Box::new(CommitRange { base, head, commits })))
     }
 
     /// Applies the end or the crash of a run: nothing is in flight any more.
@@ -277,26 +291,31 @@ impl MapState {
 
     /// Resets the counts that the limits of the error policy are checked against.
     pub(super) fn forgive(&mut self) {
-        self.judged = Judged::default();
+        self.judged = FailureCounter::default();
     }
 
     /// Applies the end of an item, with its failure if it failed.
-    fn end(&mut self, at: u32, stage: Stage, why: Option<&Failure>) -> Result<(), Misplaced> {
+    fn end(
+        &mut self,
+        at: u32,
+        stage: ItemStage,
+        why: Option<&Failure>,
+    ) -> Result<(), MisplacedEvent> {
         self.leave_end(at)?;
         self.set_suspended(at, None);
         let failed_steps = std::mem::take(&mut self.item_mut(at)?.failed_steps);
         match stage {
-            Stage::DeadLettered => self.counts.dead_lettered += 1,
-            Stage::Skipped => self.counts.skipped += 1,
-            Stage::Successful
-            | Stage::Pending
-            | Stage::Waiting { .. }
-            | Stage::Running { .. }
-            | Stage::Handling { .. }
-            | Stage::Unhandled(_)
-            | Stage::Merging(_)
-            | Stage::Conflicted(_)
-            | Stage::Resolving { .. } => self.counts.count_success(failed_steps),
+            ItemStage::DeadLettered => self.counts.dead_lettered += 1,
+            ItemStage::Skipped => self.counts.skipped += 1,
+            ItemStage::Successful
+            | ItemStage::Pending
+            | ItemStage::Waiting { .. }
+            | ItemStage::Running { .. }
+            | ItemStage::Handling { .. }
+            | ItemStage::Unhandled(_)
+            | ItemStage::Merging(_)
+            | ItemStage::Conflicted(_)
+            | ItemStage::Resolving { .. } => self.counts.count_success(failed_steps),
         }
         // That a dead letter is still one is no news, and nothing to stop a job for.
         let item = self.item_mut(at)?;
@@ -311,49 +330,55 @@ impl MapState {
     }
 
     /// Refuses to move an item that has come to its end.
-    fn leave_end(&mut self, at: u32) -> Result<(), Misplaced> {
+    fn leave_end(&mut self, at: u32) -> Result<(), MisplacedEvent> {
         match self.item_mut(at)?.stage {
-            Stage::Successful | Stage::DeadLettered | Stage::Skipped => Err(Misplaced),
-            Stage::Pending
-            | Stage::Waiting { .. }
-            | Stage::Running { .. }
-            | Stage::Handling { .. }
-            | Stage::Unhandled(_)
-            | Stage::Merging(_)
-            | Stage::Conflicted(_)
-            | Stage::Resolving { .. } => Ok(()),
+            ItemStage::Successful | ItemStage::DeadLettered | ItemStage::Skipped => {
+                Err(MisplacedEvent)
+            }
+            ItemStage::Pending
+            | ItemStage::Waiting { .. }
+            | ItemStage::Running { .. }
+            | ItemStage::Handling { .. }
+            | ItemStage::Unhandled(_)
+            | ItemStage::Merging(_)
+            | ItemStage::Conflicted(_)
+            | ItemStage::Resolving { .. } => Ok(()),
         }
     }
 
     /// Moves an item to another stage.
-    pub(super) fn enter(&mut self, at: u32, stage: Stage) -> Result<(), Misplaced> {
+    pub(super) fn enter(&mut self, at: u32, stage: ItemStage) -> Result<(), MisplacedEvent> {
         let slot = usize::try_from(at).ok().and_then(|at| self.items.get_mut(at));
-        let item = slot.ok_or(Misplaced)?;
+        let item = slot.ok_or(MisplacedEvent)?;
         let before = std::mem::replace(&mut item.stage, stage);
         self.index.forget(at, &before);
         self.index.learn(at, &item.stage, item.replays > 0);
         Ok(())
     }
 
-    pub(super) fn item_mut(&mut self, at: u32) -> Result<&mut ItemState, Misplaced> {
-        usize::try_from(at).ok().and_then(|at| self.items.get_mut(at)).ok_or(Misplaced)
+    pub(super) fn item_mut(&mut self, at: u32) -> Result<&mut ItemState, MisplacedEvent> {
+        usize::try_from(at).ok().and_then(|at| self.items.get_mut(at)).ok_or(MisplacedEvent)
     }
 }
 
 /// Returns where an item waits whose agent was called off; `None` if none was at it.
-fn waiting(stage: &Stage) -> Option<Stage> {
+fn waiting(stage: &ItemStage) -> Option<ItemStage> {
     match stage {
-        Stage::Handling { failed: Some(failed), .. } => Some(Stage::Unhandled(failed.clone())),
+        ItemStage::Handling { failed: Some(failed), .. } => {
+            Some(ItemStage::Unhandled(failed.clone()))
+        }
         // Older versions did not record why.
-        Stage::Running { .. } | Stage::Handling { failed: None, .. } => Some(Stage::Pending),
-        Stage::Resolving { conflict, .. } => Some(Stage::Conflicted(conflict.clone())),
-        Stage::Pending
-        | Stage::Waiting { .. }
-        | Stage::Unhandled(_)
-        | Stage::Merging(_)
-        | Stage::Conflicted(_)
-        | Stage::Successful
-        | Stage::DeadLettered
-        | Stage::Skipped => None,
+        ItemStage::Running { .. } | ItemStage::Handling { failed: None, .. } => {
+            Some(ItemStage::Pending)
+        }
+        ItemStage::Resolving { conflict, .. } => Some(ItemStage::Conflicted(conflict.clone())),
+        ItemStage::Pending
+        | ItemStage::Waiting { .. }
+        | ItemStage::Unhandled(_)
+        | ItemStage::Merging(_)
+        | ItemStage::Conflicted(_)
+        | ItemStage::Successful
+        | ItemStage::DeadLettered
+        | ItemStage::Skipped => None,
     }
 }

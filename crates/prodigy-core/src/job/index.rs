@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::map::Stage;
+use super::map::ItemStage;
 use crate::{
     Timestamp,
     ids::{AgentId, ItemId},
@@ -10,7 +10,7 @@ use crate::{
 
 /// Where the items are that are under way, so that nobody has to look for them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Index {
+pub(super) struct ItemIndex {
     pub(super) by_id: HashMap<ItemId, u32>,
     pub(super) pending: BTreeSet<u32>,
     pub(super) waiting: BTreeSet<(Timestamp, u32)>,
@@ -25,46 +25,47 @@ pub(super) struct Index {
     pub(super) replaying: BTreeSet<u32>,
 }
 
-impl Index {
-    pub(super) fn forget(&mut self, at: u32, stage: &Stage) {
+impl ItemIndex {
+    pub(super) fn forget(&mut self, at: u32, stage: &ItemStage) {
         self.replaying.remove(&at);
         match stage {
-            Stage::Pending => drop(self.pending.remove(&at)),
-            Stage::Waiting { retry_at } => drop(self.waiting.remove(&(*retry_at, at))),
-            Stage::Running { agent, .. }
-            | Stage::Handling { agent, .. }
-            | Stage::Resolving { agent, .. } => {
+            ItemStage::Pending => drop(self.pending.remove(&at)),
+            ItemStage::Waiting { retry_at } => drop(self.waiting.remove(&(*retry_at, at))),
+            ItemStage::Running { agent, .. }
+            | ItemStage::Handling { agent, .. }
+            | ItemStage::Resolving { agent, .. } => {
                 self.running.remove(agent);
             }
-            Stage::Merging(_) => drop(self.merging.remove(&at)),
-            Stage::Conflicted(_) => drop(self.conflicted.remove(&at)),
-            Stage::Unhandled(_) => drop(self.unhandled.remove(&at)),
-            Stage::Successful | Stage::DeadLettered | Stage::Skipped => {}
+            ItemStage::Merging(_) => drop(self.merging.remove(&at)),
+            ItemStage::Conflicted(_) => drop(self.conflicted.remove(&at)),
+            ItemStage::Unhandled(_) => drop(self.unhandled.remove(&at)),
+            ItemStage::Successful | ItemStage::DeadLettered | ItemStage::Skipped => {}
         }
     }
 
-    pub(super) fn learn(&mut self, at: u32, stage: &Stage, is_replay: bool) {
-        let is_over = matches!(stage, Stage::Successful | Stage::DeadLettered | Stage::Skipped);
+    pub(super) fn learn(&mut self, at: u32, stage: &ItemStage, is_replay: bool) {
+        let is_over =
+            matches!(stage, ItemStage::Successful | ItemStage::DeadLettered | ItemStage::Skipped);
         if is_replay && !is_over {
             self.replaying.insert(at);
         }
         match stage {
-            Stage::Pending => drop(self.pending.insert(at)),
-            Stage::Waiting { retry_at } => drop(self.waiting.insert((*retry_at, at))),
-            Stage::Running { agent, .. }
-            | Stage::Handling { agent, .. }
-            | Stage::Resolving { agent, .. } => {
+            ItemStage::Pending => drop(self.pending.insert(at)),
+            ItemStage::Waiting { retry_at } => drop(self.waiting.insert((*retry_at, at))),
+            ItemStage::Running { agent, .. }
+            | ItemStage::Handling { agent, .. }
+            | ItemStage::Resolving { agent, .. } => {
                 self.running.insert(*agent, at);
             }
-            Stage::Merging(_) => drop(self.merging.insert(at)),
-            Stage::Conflicted(_) => drop(self.conflicted.insert(at)),
-            Stage::Unhandled(_) => drop(self.unhandled.insert(at)),
-            Stage::Successful | Stage::DeadLettered | Stage::Skipped => {}
+            ItemStage::Merging(_) => drop(self.merging.insert(at)),
+            ItemStage::Conflicted(_) => drop(self.conflicted.insert(at)),
+            ItemStage::Unhandled(_) => drop(self.unhandled.insert(at)),
+            ItemStage::Successful | ItemStage::DeadLettered | ItemStage::Skipped => {}
         }
     }
 }
 
-impl Stage {
+impl ItemStage {
     /// Returns whether the item is at its end.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Successful | Self::DeadLettered | Self::Skipped)

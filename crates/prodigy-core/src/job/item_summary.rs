@@ -5,13 +5,13 @@ use std::{
     time::Duration,
 };
 
-use super::{Activity, FailedStepKinds, ItemCounts, MapState, Pace, Stage};
+use super::{AgentActivity, FailedStepKinds, ItemCounts, ItemStage, MapState, Throughput};
 use crate::{
     Timestamp,
-    event::{AfterAttempt, AgentCompleted, Event, Record, Withdrawal},
+    event::{AgentCompleted, EntryRemoval, Event, EventRecord, FailureDecision},
     ids::{AgentId, ItemId},
-    metrics::{Counted, ErrorMetrics, Tally},
-    policy::Breaker,
+    metrics::{CountedFailure, ErrorMetrics, ErrorTally},
+    policy::CircuitBreaker,
 };
 
 /// The items of a job at a glance: what is under way, and how many ended how.
@@ -30,15 +30,15 @@ pub struct ItemSummary {
     /// The agents that are busy.
     pub agents: BTreeMap<AgentId, BusyAgent>,
     /// The circuit breaker, if it is not closed.
-    pub circuit: Option<Circuit>,
+    pub circuit: Option<CircuitStatus>,
     /// The rate at which items finish.
-    pub pace: Pace,
+    pub pace: Throughput,
     /// The failed steps of items that are done but for the merge of their commits.
     failed_steps: BTreeMap<ItemId, FailedStepKinds>,
     /// The counts of failures by error type and pattern.
-    tally: Tally,
+    tally: ErrorTally,
     /// The dead letters, and where they are counted.
-    dead: BTreeMap<ItemId, Counted>,
+    dead: BTreeMap<ItemId, CountedFailure>,
 }
 
 /// An agent and what it does.
@@ -53,12 +53,12 @@ pub struct BusyAgent {
     /// The path and the name of the step that began last, once one has.
     pub step: Option<(String, String)>,
     /// The last known activity of the agent.
-    pub activity: Activity,
+    pub activity: AgentActivity,
 }
 
 /// A circuit breaker that is not closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Circuit {
+pub enum CircuitStatus {
     /// Nothing starts.
     Open {
         /// When a few attempts are let through.
@@ -86,12 +86,12 @@ impl ItemSummary {
         items.failed_steps =
             failed_steps.map(|item| (item.id.clone(), item.failed_steps)).collect();
         items.circuit = match map.breaker {
-            Breaker::Closed { .. } => None,
-            Breaker::Open { until } => Some(Circuit::Open { until }),
-            Breaker::HalfOpen { .. } => Some(Circuit::HalfOpen),
+            CircuitBreaker::Closed { .. } => None,
+            CircuitBreaker::Open { until } => Some(CircuitStatus::Open { until }),
+            CircuitBreaker::HalfOpen { .. } => Some(CircuitStatus::HalfOpen),
         };
         items.tally = map.tally.clone();
-        let dead = map.items.iter().filter(|item| item.stage == Stage::DeadLettered);
+        let dead = map.items.iter().filter(|item| item.stage == ItemStage::DeadLettered);
         items.dead = dead.filter_map(|item| Some((item.id.clone(), item.died?))).collect();
         items
     }
@@ -133,7 +133,7 @@ impl ItemSummary {
     }
 
     /// Applies a record about an item, an agent or the breaker.
-    pub fn apply(&mut self, record: &Record) {
+    pub fn apply(&mut self, record: &EventRecord) {
         if let Some(busy) = record.agent_id.and_then(|agent| self.agents.get_mut(&agent)) {
             busy.activity.hear(record);
         }
@@ -143,7 +143,9 @@ impl ItemSummary {
             | Event::ResolutionStarted { attempt, .. } => self.occupy(record, *attempt),
             Event::AgentCompleted(done) => self.complete(record, done),
             Event::WorktreeMerged { .. } => self.succeed(record),
-            Event::AgentFailed(failed) if failed.then != AfterAttempt::Handler => self.free(record),
+            Event::AgentFailed(failed) if failed.then != FailureDecision::Handler => {
+                self.free(record)
+            }
             // What it comes to is in the next record.
             Event::AgentReleased { .. }
             | Event::ResolutionFailed { .. }
@@ -178,8 +180,8 @@ impl ItemSummary {
                 // One that was closed before is counted already.
                 let Some(counted) = self.revive(record) else { return };
                 match how {
-                    Withdrawal::Dropped | Withdrawal::Cleared => self.counts.skipped += 1,
-                    Withdrawal::Adopted => {
+                    EntryRemoval::Dropped | EntryRemoval::Cleared => self.counts.skipped += 1,
+                    EntryRemoval::Adopted => {
                         self.counts.successful += 1;
                         self.tally.remove(counted);
                     }
@@ -192,9 +194,9 @@ impl ItemSummary {
                 }
             }
             Event::CircuitOpen { until, .. } => {
-                self.circuit = Some(Circuit::Open { until: *until });
+                self.circuit = Some(CircuitStatus::Open { until: *until });
             }
-            Event::CircuitHalfOpen {} => self.circuit = Some(Circuit::HalfOpen),
+            Event::CircuitHalfOpen {} => self.circuit = Some(CircuitStatus::HalfOpen),
             Event::CircuitClosed {} => self.circuit = None,
             Event::JobStarted(_)
             | Event::JobResumed { .. }
@@ -229,24 +231,24 @@ impl ItemSummary {
     }
 
     /// Notes the item that an agent works on from now on.
-    fn occupy(&mut self, record: &Record, attempt: u32) {
+    fn occupy(&mut self, record: &EventRecord, attempt: u32) {
         if let (Some(agent), Some(item)) = (record.agent_id, &record.item_id) {
             let (item, since) = (item.clone(), record.timestamp);
-            let activity = Activity::new(since);
+            let activity = AgentActivity::new(since);
             let busy = BusyAgent { item, attempt, since, step: None, activity };
             self.agents.insert(agent, busy);
         }
     }
 
     /// Removes an item from the dead letters.
-    fn revive(&mut self, record: &Record) -> Option<Counted> {
+    fn revive(&mut self, record: &EventRecord) -> Option<CountedFailure> {
         let counted = self.dead.remove(record.item_id.as_ref()?)?;
         self.counts.dead_lettered = self.counts.dead_lettered.saturating_sub(1);
         Some(counted)
     }
 
     /// Applies a successful attempt; with commits the item ends when they are merged.
-    fn complete(&mut self, record: &Record, done: &AgentCompleted) {
+    fn complete(&mut self, record: &EventRecord, done: &AgentCompleted) {
         self.free(record);
         if let Some(item) = &record.item_id {
             self.failed_steps.insert(item.clone(), FailedStepKinds::of(done));
@@ -259,14 +261,14 @@ impl ItemSummary {
     }
 
     /// Applies the success of an item.
-    fn succeed(&mut self, record: &Record) {
+    fn succeed(&mut self, record: &EventRecord) {
         let known = record.item_id.as_ref().and_then(|item| self.failed_steps.get(item));
         let failed_steps = known.copied().unwrap_or_default();
         self.end(record, |counts| counts.count_success(failed_steps));
     }
 
     /// Applies the end of an item.
-    fn end(&mut self, record: &Record, count: impl FnOnce(&mut ItemCounts)) {
+    fn end(&mut self, record: &EventRecord, count: impl FnOnce(&mut ItemCounts)) {
         self.free(record);
         if let Some(item) = &record.item_id {
             self.failed_steps.remove(item);
@@ -276,7 +278,7 @@ impl ItemSummary {
     }
 
     /// Removes the work in flight for an item.
-    fn free(&mut self, record: &Record) {
+    fn free(&mut self, record: &EventRecord) {
         if let Some(agent) = record.agent_id {
             self.agents.remove(&agent);
         }

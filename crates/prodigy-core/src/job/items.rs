@@ -1,13 +1,17 @@
 //! The decisions that follow from events of the items.
 
 use super::{
-    Conflict, CutOff, Decision, Ending, FailedAttempt, Job, Merging, Replays, Surroundings,
-    conflict::Took,
-    verdict::{CutWork, Scene},
+    CommitRange, Decision, DecisionContext, FailedAttempt, Job, MergeConflict, ReplayScheduler,
+    RunOutcome, SuspensionCause,
+    conflict::AttemptCost,
+    verdict::{MapContext, SuspendedAttempt},
 };
 use crate::{
-    event::{AfterAttempt, AgentCompleted, AgentFailed, Allowed, Event, Fact, WorkSuspended},
-    failure::{Failure, FailureKind},
+    event::{
+        AgentCompleted, AgentFailed, Event, FailureDecision, NewEvent, ReplayAuthorization,
+        WorkSuspended,
+    },
+    failure::{Failure, ReasonCode},
     ids::{AgentId, ItemId},
     signature::told,
     workflow::{ErrorPolicy, OnConflict},
@@ -15,7 +19,7 @@ use crate::{
 
 /// The rules for the items of a job; they come from the workflow and the command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MapRules<'a> {
+pub struct MapSettings<'a> {
     /// The maximum number of attempts in flight.
     pub max_parallel: u32,
     /// The error policy for failed items.
@@ -25,7 +29,7 @@ pub struct MapRules<'a> {
     /// Set if a job without items fails.
     pub needs_items: bool,
     /// The dead letters that are tried again in this run.
-    pub replays: &'a Replays,
+    pub replays: &'a ReplayScheduler,
 }
 
 /// Something that happened to the items.
@@ -47,7 +51,7 @@ pub enum ItemInput {
         /// The item's place.
         item: u32,
         /// The policy rule and the approval that allow it.
-        allowed: Allowed,
+        allowed: ReplayAuthorization,
         /// Set if a person forced the replay.
         forced: bool,
     },
@@ -89,7 +93,7 @@ pub enum ItemInput {
         /// The item's place.
         item: u32,
         /// The cause.
-        cut_off: CutOff,
+        cut_off: SuspensionCause,
         /// The work that it keeps.
         work: Box<WorkSuspended>,
         /// The duration of the attempt.
@@ -233,14 +237,14 @@ pub enum ItemAction {
         /// The attempt whose commits are in conflict, from 1.
         attempt: u32,
         /// The conflict.
-        conflict: Conflict,
+        conflict: MergeConflict,
     },
     /// Merge an item's commits.
     Merge {
         /// The item's place.
         item: u32,
         /// The commits.
-        commits: Merging,
+        commits: CommitRange,
     },
     /// An attempt is over: its worktree is free, or is kept for people to look at.
     Release {
@@ -255,11 +259,11 @@ pub enum ItemAction {
 pub(super) fn hear(
     job: &Job,
     input: ItemInput,
-    rules: MapRules<'_>,
-    surroundings: Surroundings<'_>,
+    rules: MapSettings<'_>,
+    surroundings: DecisionContext<'_>,
 ) -> Decision {
     let Some(map) = &job.map else { return choose(input, rules) };
-    let scene = Scene { job, map, rules, surroundings };
+    let scene = MapContext { job, map, rules, surroundings };
     match input {
         // They are chosen once.
         ItemInput::Selected { .. } | ItemInput::Unusable(_) => Decision::default(),
@@ -268,7 +272,7 @@ pub(super) fn hear(
         ItemInput::Unclaimed { .. } => Decision { tick: true, ..Decision::default() },
         ItemInput::Completed { agent, item, done } => scene.completed(agent, item, *done),
         ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd, secured } => {
-            let then = AfterAttempt::Retry;
+            let then = FailureDecision::Retry;
             let attempt = 0;
             let name = step.as_deref().and_then(|path| surroundings.names.of_item(path));
             // An exit code alone says nothing: many items fail with the same one.
@@ -287,8 +291,8 @@ pub(super) fn hear(
             scene.failed(agent, item, failed, secured)
         }
         ItemInput::CutOff { agent, item, cut_off, work, duration_ms, cost_usd, secured } => {
-            let took = Took { duration_ms, cost_usd };
-            scene.cut_off(agent, item, CutWork { cut_off, work: *work, took, secured })
+            let took = AttemptCost { duration_ms, cost_usd };
+            scene.cut_off(agent, item, SuspendedAttempt { cut_off, work: *work, took, secured })
         }
         ItemInput::Handled { agent, item, failure, handler } => {
             let handler = handler.map(|broken| told(broken, None));
@@ -297,11 +301,14 @@ pub(super) fn hear(
         ItemInput::Merged { item, source, target, tip } => scene.merged(item, source, target, tip),
         ItemInput::Conflict { item, target, paths } => scene.conflict(item, target, paths),
         ItemInput::Resolved { agent, item, commit, commits, duration_ms, cost_usd } => {
-            scene.resolved(agent, item, commit, commits, Took { duration_ms, cost_usd })
+            scene.resolved(agent, item, commit, commits, AttemptCost { duration_ms, cost_usd })
         }
-        ItemInput::Unresolved { agent, item, failure, duration_ms, cost_usd } => {
-            scene.unresolved(agent, item, told(failure, None), Took { duration_ms, cost_usd })
-        }
+        ItemInput::Unresolved { agent, item, failure, duration_ms, cost_usd } => scene.unresolved(
+            agent,
+            item,
+            told(failure, None),
+            AttemptCost { duration_ms, cost_usd },
+        ),
         ItemInput::CommitsGone { item } => {
             scene.again(item, Vec::new(), "its commits did not survive a loss of power")
         }
@@ -309,12 +316,12 @@ pub(super) fn hear(
 }
 
 /// Applies the selection of items for a job that has none yet.
-pub(super) fn choose(input: ItemInput, rules: MapRules<'_>) -> Decision {
+pub(super) fn choose(input: ItemInput, rules: MapSettings<'_>) -> Decision {
     match input {
         ItemInput::Selected { ids, .. } if ids.is_empty() && rules.needs_items => {
-            let failure = Failure::new(FailureKind::InputMissing, "no items were selected");
+            let failure = Failure::new(ReasonCode::InputMissing, "no items were selected");
             let event = Event::JobFailed { step: "map".to_owned(), failure };
-            Decision::finish(vec![event], Ending::NoItems)
+            Decision::finish(vec![event], RunOutcome::NoItems)
         }
         ItemInput::Selected { sha256, ids } => {
             let total = u32::try_from(ids.len()).unwrap_or(u32::MAX);
@@ -322,7 +329,7 @@ pub(super) fn choose(input: ItemInput, rules: MapRules<'_>) -> Decision {
         }
         ItemInput::Unusable(failure) => {
             let event = Event::JobFailed { step: "map".to_owned(), failure };
-            Decision::finish(vec![event], Ending::Failed)
+            Decision::finish(vec![event], RunOutcome::Failed)
         }
         // Nothing can have happened to items that are not there.
         ItemInput::Found(_)
@@ -341,8 +348,8 @@ pub(super) fn choose(input: ItemInput, rules: MapRules<'_>) -> Decision {
 }
 
 /// Queues items.
-fn queue(mut facts: Vec<Fact>, ids: Vec<ItemId>) -> Decision {
-    facts.extend(ids.into_iter().map(|id| Fact {
+fn queue(mut facts: Vec<NewEvent>, ids: Vec<ItemId>) -> Decision {
+    facts.extend(ids.into_iter().map(|id| NewEvent {
         agent_id: None,
         item_id: Some(id),
         event: Event::ItemQueued {},

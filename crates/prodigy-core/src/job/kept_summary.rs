@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    event::{Event, KeptWork, Record},
+    event::{Event, EventRecord, KeptWork},
     ids::{ItemId, JobId},
 };
 
@@ -25,7 +25,7 @@ pub struct KeptEntry {
 
 impl KeptSummary {
     /// Applies a record.
-    pub fn apply(&mut self, record: &Record) {
+    pub fn apply(&mut self, record: &EventRecord) {
         let Event::WorkKept(work) = &record.event else { return };
         let name = work.reference.as_ref().or(work.stray_commits.first()).cloned();
         let entry = KeptEntry { item: record.item_id.clone(), work: (**work).clone() };

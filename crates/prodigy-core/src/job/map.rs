@@ -4,18 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{FailedAttempt, FailedStepKinds, ItemCounts, Setback, SuspendedWork, index::Index};
+use super::{
+    FailedAttempt, FailedStepKinds, ItemCounts, PreviousFailure, SuspendedWork, index::ItemIndex,
+};
 use crate::{
     Timestamp,
-    effect::Ledger,
+    effect::EffectLedger,
     ids::{AgentId, ItemId},
-    metrics::{Counted, Tally},
-    policy::{Breaker, Judged},
+    metrics::{CountedFailure, ErrorTally},
+    policy::{CircuitBreaker, FailureCounter},
 };
 
 /// The items of a job, as far as its events tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Stored")]
+#[serde(from = "StoredMapState")]
 pub struct MapState {
     /// The number of selected items.
     pub total: u32,
@@ -26,12 +28,12 @@ pub struct MapState {
     /// The number of finished items per outcome.
     pub counts: ItemCounts,
     /// The counts that the limits of the error policy are checked against.
-    pub judged: Judged,
+    pub judged: FailureCounter,
     /// The circuit breaker.
-    pub breaker: Breaker,
+    pub breaker: CircuitBreaker,
     /// The counts of failures by error type and pattern.
     #[serde(default)]
-    pub tally: Tally,
+    pub tally: ErrorTally,
     /// The places of the items whose worktrees were kept as they are.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub kept: BTreeSet<u32>,
@@ -48,20 +50,20 @@ pub struct MapState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_at: Option<Timestamp>,
     #[serde(skip)]
-    pub(super) index: Index,
+    pub(super) index: ItemIndex,
 }
 
 /// The fields of [`MapState`] that are stored on disk; the rest follows from them.
 #[derive(Deserialize)]
-struct Stored {
+struct StoredMapState {
     total: u32,
     sha256: String,
     items: Vec<ItemState>,
     counts: ItemCounts,
-    judged: Judged,
-    breaker: Breaker,
+    judged: FailureCounter,
+    breaker: CircuitBreaker,
     #[serde(default)]
-    tally: Tally,
+    tally: ErrorTally,
     #[serde(default)]
     kept: BTreeSet<u32>,
     #[serde(default)]
@@ -80,7 +82,7 @@ pub struct ItemState {
     /// Its id.
     pub id: ItemId,
     /// Where it stands.
-    pub stage: Stage,
+    pub stage: ItemStage,
     /// The number of attempts that ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attempts: u32,
@@ -95,7 +97,7 @@ pub struct ItemState {
     pub replays: u32,
     /// The last failure for good, if it was ever in the dead letter queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub died: Option<Counted>,
+    pub died: Option<CountedFailure>,
     /// The number of times that prodigy crashed while it was in flight.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u32,
@@ -110,7 +112,7 @@ pub struct ItemState {
     pub correlation_id: Option<String>,
     /// The side effects of its steps, as far as they were declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ledger: Option<Box<Ledger>>,
+    pub ledger: Option<Box<EffectLedger>>,
     /// The SHA-256 of the data that took the place of what was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited: Option<Box<str>>,
@@ -119,7 +121,7 @@ pub struct ItemState {
     pub cost_usd: f64,
     /// The previous failures, as context for the next attempt; the last one is the latest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub setbacks: Vec<Setback>,
+    pub setbacks: Vec<PreviousFailure>,
     /// The work on it that was cut off and goes on from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Box<SuspendedWork>>,
@@ -142,7 +144,7 @@ impl ItemState {
 /// Where an item stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stage {
+pub enum ItemStage {
     /// It waits for a free agent.
     Pending,
     /// It waits to be tried again.
@@ -169,15 +171,15 @@ pub enum Stage {
     /// The handler of the error policy was cut off, and has to run once more.
     Unhandled(Box<FailedAttempt>),
     /// It succeeded, and its commits are about to be merged.
-    Merging(Box<Merging>),
+    Merging(Box<CommitRange>),
     /// Its commits conflict, and it waits for an agent to resolve that.
-    Conflicted(Box<Conflict>),
+    Conflicted(Box<MergeConflict>),
     /// An agent resolves the conflict of its commits.
     Resolving {
         /// In whose worktree.
         agent: AgentId,
         /// The conflict.
-        conflict: Box<Conflict>,
+        conflict: Box<MergeConflict>,
     },
     /// It is done.
     Successful,
@@ -189,7 +191,7 @@ pub enum Stage {
 
 /// Commits on their way into the job's branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Merging {
+pub struct CommitRange {
     /// The commit that the attempt started from.
     pub base: String,
     /// The commit that it ended at.
@@ -200,9 +202,9 @@ pub struct Merging {
 
 /// Commits that cannot be merged as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Conflict {
+pub struct MergeConflict {
     /// The commits.
-    pub commits: Merging,
+    pub commits: CommitRange,
     /// The paths in conflict.
     pub paths: Vec<String>,
 }
@@ -235,10 +237,10 @@ impl MapState {
     }
 
     /// Returns the items that wait for an agent to resolve their conflicts.
-    pub fn conflicts(&self) -> impl Iterator<Item = (&ItemState, &Conflict)> {
+    pub fn conflicts(&self) -> impl Iterator<Item = (&ItemState, &MergeConflict)> {
         self.index.conflicted.iter().filter_map(|at| {
             let item = self.item(*at)?;
-            if let Stage::Conflicted(conflict) = &item.stage {
+            if let ItemStage::Conflicted(conflict) = &item.stage {
                 Some((item, &**conflict))
             } else {
                 None
@@ -268,7 +270,7 @@ impl MapState {
 
     /// Returns how many items wait, for an agent or to be tried again.
     pub fn pending(&self) -> u32 {
-        let Index { pending, waiting, conflicted, unhandled, .. } = &self.index;
+        let ItemIndex { pending, waiting, conflicted, unhandled, .. } = &self.index;
         let waiting = pending.len() + waiting.len() + conflicted.len() + unhandled.len();
         u32::try_from(waiting).unwrap_or(u32::MAX)
     }
@@ -293,7 +295,7 @@ impl MapState {
     pub fn probes(&self) -> u32 {
         let is_probe = |at: &&u32| {
             let stage = self.item(**at).map(|item| &item.stage);
-            matches!(stage, Some(Stage::Running { probe: true, .. }))
+            matches!(stage, Some(ItemStage::Running { probe: true, .. }))
         };
         u32::try_from(self.index.running.values().filter(is_probe).count()).unwrap_or(u32::MAX)
     }
@@ -318,28 +320,28 @@ impl MapState {
         let mut recount = ItemCounts { recovered, ignored, ..ItemCounts::default() };
         for item in &self.items {
             match item.stage {
-                Stage::Successful => recount.successful += 1,
-                Stage::DeadLettered => recount.dead_lettered += 1,
-                Stage::Skipped => recount.skipped += 1,
-                Stage::Pending
-                | Stage::Waiting { .. }
-                | Stage::Running { .. }
-                | Stage::Handling { .. }
-                | Stage::Unhandled(_)
-                | Stage::Merging(_)
-                | Stage::Conflicted(_)
-                | Stage::Resolving { .. } => {}
+                ItemStage::Successful => recount.successful += 1,
+                ItemStage::DeadLettered => recount.dead_lettered += 1,
+                ItemStage::Skipped => recount.skipped += 1,
+                ItemStage::Pending
+                | ItemStage::Waiting { .. }
+                | ItemStage::Running { .. }
+                | ItemStage::Handling { .. }
+                | ItemStage::Unhandled(_)
+                | ItemStage::Merging(_)
+                | ItemStage::Conflicted(_)
+                | ItemStage::Resolving { .. } => {}
             }
         }
         known == self.total && recount == self.counts
     }
 }
 
-impl From<Stored> for MapState {
-    fn from(stored: Stored) -> Self {
-        let Stored { total, sha256, items, counts, judged, breaker, .. } = stored;
-        let Stored { tally, kept, secured, last_replay, ceiling, cut_at, .. } = stored;
-        let mut index = Index::default();
+impl From<StoredMapState> for MapState {
+    fn from(stored: StoredMapState) -> Self {
+        let StoredMapState { total, sha256, items, counts, judged, breaker, .. } = stored;
+        let StoredMapState { tally, kept, secured, last_replay, ceiling, cut_at, .. } = stored;
+        let mut index = ItemIndex::default();
         for (at, item) in (0..).zip(&items) {
             index.by_id.insert(item.id.clone(), at);
             index.learn(at, &item.stage, item.replays > 0);

@@ -7,7 +7,7 @@ use crate::{
 
 /// The display names of the top-level steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StepNames {
+pub struct TopLevelSteps {
     /// Those of one round, or of an item.
     pub steps: Vec<String>,
     /// Those of the setup phase.
@@ -15,7 +15,7 @@ pub struct StepNames {
     /// Those of the reduce phase.
     pub reduce: Vec<String>,
     /// Which of them may ask an agent.
-    pub asks: AskingSteps,
+    pub asks: AgentSteps,
     /// The identities of the job's own steps.
     pub identities: StepIdentities,
 }
@@ -69,7 +69,7 @@ impl StepIdentities {
 
 /// Which top-level steps may ask an agent, and so cost money.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AskingSteps {
+pub struct AgentSteps {
     /// Those of one round, or of an item.
     pub steps: Vec<bool>,
     /// Those of the setup phase.
@@ -82,7 +82,7 @@ pub struct AskingSteps {
     pub merge: bool,
 }
 
-impl AskingSteps {
+impl AgentSteps {
     /// Looks at the steps of a workflow.
     pub fn of(workflow: &Workflow) -> Self {
         let asks = |steps: &[Step]| steps.iter().map(Workflow::asks_agent).collect();
@@ -113,7 +113,7 @@ fn around(body: &MapReduce) -> impl Iterator<Item = &Step> {
     handler.into_iter().flatten().chain(&body.map.worktree.setup)
 }
 
-impl StepNames {
+impl TopLevelSteps {
     /// Returns what progress calls a step of an item, by its path from 1.
     pub(super) fn of_item(&self, path: &str) -> Option<String> {
         let number = path.parse::<usize>().ok()?.checked_sub(1)?;

@@ -19,12 +19,12 @@ const BASIS_TIME: Duration = Duration::from_secs(1);
 /// items are quick, and as long as the last sixty of them took if they are slow. So the
 /// same few numbers do for items of a millisecond and for items of an hour.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pace {
+pub struct Throughput {
     /// Moments, and how many items had ended by then since the window was begun.
     samples: VecDeque<(Timestamp, u32)>,
 }
 
-impl Pace {
+impl Throughput {
     /// Begins anew: what was before, a pause for example, says nothing about what comes.
     pub fn restart(&mut self, at: Timestamp) {
         self.samples.clear();
@@ -83,7 +83,7 @@ mod tests {
 
     /// Returns the pace of items that end at these moments, seen at `now`.
     fn seen(ends: impl IntoIterator<Item = i64>, now: i64, remaining: u32) -> String {
-        let mut pace = Pace::default();
+        let mut pace = Throughput::default();
         pace.restart(at(0));
         for end in ends {
             pace.ended(at(end));
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(seen([], 10_000, 5), none);
         assert_eq!(seen([1_000, 2_000], 10_000, 5), none, "two items are too few");
         assert_eq!(seen([1, 2, 3, 4, 5, 6], 900, 5), none, "less than a second is too short");
-        assert_eq!(format!("{:?}", Pace::default().per_second(at(0))), "None");
+        assert_eq!(format!("{:?}", Throughput::default().per_second(at(0))), "None");
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_pause_and_a_clock_that_is_set_back_do_no_harm() {
-        let mut pace = Pace::default();
+        let mut pace = Throughput::default();
         pace.restart(at(0));
         for n in 1..=10 {
             pace.ended(at(n * 1_000));

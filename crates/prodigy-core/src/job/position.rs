@@ -1,7 +1,7 @@
 //! Where a job stands in its phases and steps.
 
 use super::Job;
-use crate::event::{Mode, PhaseName};
+use crate::event::{JobMode, PhaseName};
 
 impl Job {
     /// Returns how many steps and items failed without ending the job, those inside others
@@ -17,8 +17,8 @@ impl Job {
     }
 
     /// Returns whether its steps run once each, or for many items.
-    pub fn mode(&self) -> Mode {
-        self.started.as_ref().map_or(Mode::Sequential, |started| started.mode)
+    pub fn mode(&self) -> JobMode {
+        self.started.as_ref().map_or(JobMode::Sequential, |started| started.mode)
     }
 
     /// Returns how many top-level steps there are, over all rounds; with many items, in the
@@ -26,10 +26,10 @@ impl Job {
     pub fn steps_in_all(&self) -> u32 {
         let Some(started) = &self.started else { return 0 };
         match (started.mode, self.phase) {
-            (Mode::Sequential, _) => started.steps.saturating_mul(started.rounds),
-            (Mode::Mapreduce, Some(PhaseName::Setup)) => started.setup_steps,
-            (Mode::Mapreduce, Some(PhaseName::Reduce)) => started.reduce_steps,
-            (Mode::Mapreduce, _) => 0,
+            (JobMode::Sequential, _) => started.steps.saturating_mul(started.rounds),
+            (JobMode::Mapreduce, Some(PhaseName::Setup)) => started.setup_steps,
+            (JobMode::Mapreduce, Some(PhaseName::Reduce)) => started.reduce_steps,
+            (JobMode::Mapreduce, _) => 0,
         }
     }
 
@@ -37,8 +37,8 @@ impl Job {
     pub fn next_phase(&self) -> Option<PhaseName> {
         let started = self.started.as_ref()?;
         let wanted = match started.mode {
-            Mode::Sequential => [Some(PhaseName::Steps), None, None, Some(PhaseName::Merge)],
-            Mode::Mapreduce => [
+            JobMode::Sequential => [Some(PhaseName::Steps), None, None, Some(PhaseName::Merge)],
+            JobMode::Mapreduce => [
                 (started.setup_steps > 0).then_some(PhaseName::Setup),
                 Some(PhaseName::Map),
                 (started.reduce_steps > 0).then_some(PhaseName::Reduce),
@@ -59,8 +59,8 @@ impl Job {
             return Some((0, at));
         }
         match started.mode {
-            Mode::Sequential => Some((self.done / started.steps, self.done % started.steps)),
-            Mode::Mapreduce => Some((0, self.done)),
+            JobMode::Sequential => Some((self.done / started.steps, self.done % started.steps)),
+            JobMode::Mapreduce => Some((0, self.done)),
         }
     }
 }

@@ -5,12 +5,12 @@ use std::{
     num::NonZeroU32,
 };
 
-use super::{Job, MapState, Stage};
+use super::{ItemStage, Job, MapState};
 use crate::{
     Timestamp,
-    event::{Event, PhaseName, Record},
-    replay::Velocity,
-    signature::Signature,
+    event::{Event, EventRecord, PhaseName},
+    replay::ReplayVelocity,
+    signature::ErrorSignature,
 };
 
 /// So many replays of the last wave have to end before their failures are weighed.
@@ -22,15 +22,15 @@ const ENOUGH: u32 = 5;
 /// others as they were. What is left to do follows from the records of the run, and from what
 /// was refused when it was about to be claimed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Replays {
+pub struct ReplayScheduler {
     /// True if only dead letters run, and unfinished items do not.
     pub only: bool,
     /// The name of the person who asked for the replay.
     pub by: String,
     /// The reason that they gave.
     pub reason: Option<String>,
-    velocity: Velocity,
-    causes: Vec<Cause>,
+    velocity: ReplayVelocity,
+    causes: Vec<CauseRollout>,
     /// The places of those that may be claimed now, each with the number of its cause.
     ready: BTreeMap<u32, usize>,
     /// The places of those that were claimed and have not ended.
@@ -44,7 +44,7 @@ pub struct Replays {
 /// The dead letters of one cause. They are tried in waves: the next one begins when all of
 /// the one before have ended.
 #[derive(Clone, Debug, PartialEq)]
-struct Cause {
+struct CauseRollout {
     signature: String,
     pattern: String,
     /// The places of those that belong to no wave yet.
@@ -55,12 +55,12 @@ struct Cause {
     open: u32,
     ended: u32,
     failed: u32,
-    stopped: Option<Stopped>,
+    stopped: Option<AbortedCause>,
 }
 
 /// The reason why no more dead letters of a cause are replayed, and their number.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stopped {
+pub struct AbortedCause {
     /// The signature of the cause.
     pub signature: String,
     /// The same for people.
@@ -68,12 +68,12 @@ pub struct Stopped {
     /// The number of dead letters that were not replayed.
     pub untried: u32,
     /// The reason of the stop.
-    pub why: StoppedBy,
+    pub why: AbortReason,
 }
 
 /// The reason why no more dead letters of a cause are replayed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum StoppedBy {
+pub enum AbortReason {
     /// One of the first failed with the error that they have in common.
     Canary,
     /// Too large a share failed.
@@ -87,9 +87,9 @@ pub enum StoppedBy {
     },
 }
 
-impl Replays {
+impl ReplayScheduler {
     /// Begins with none; `only` leaves the items alone that were never finished.
-    pub fn new(only: bool, by: String, reason: Option<String>, velocity: Velocity) -> Self {
+    pub fn new(only: bool, by: String, reason: Option<String>, velocity: ReplayVelocity) -> Self {
         Self { only, by, reason, velocity, ..Self::default() }
     }
 
@@ -103,7 +103,7 @@ impl Replays {
             let number = known.unwrap_or(self.causes.len());
             if known.is_none() {
                 numbers.insert(signature.to_owned(), number);
-                self.causes.push(Cause::new(signature, pattern));
+                self.causes.push(CauseRollout::new(signature, pattern));
             }
             if let Some(cause) = self.causes.get_mut(number)
                 && cause.rest.insert(place)
@@ -127,7 +127,7 @@ impl Replays {
     }
 
     /// Returns the causes of which no more are tried, and why.
-    pub fn stopped(&self) -> impl Iterator<Item = &Stopped> {
+    pub fn stopped(&self) -> impl Iterator<Item = &AbortedCause> {
         self.causes.iter().filter_map(|cause| cause.stopped.as_ref())
     }
 
@@ -160,7 +160,7 @@ impl Replays {
     }
 
     /// Applies a record of the run; `map` must have applied it before.
-    pub fn apply(&mut self, record: &Record, map: &MapState) {
+    pub fn apply(&mut self, record: &EventRecord, map: &MapState) {
         let Some((at, item)) = record.item_id.as_ref().and_then(|id| map.find(id)) else { return };
         if let Event::ReplayStarted { .. } = record.event {
             if let Some(number) = self.ready.remove(&at) {
@@ -171,20 +171,20 @@ impl Replays {
             return;
         }
         let failed = match item.stage {
-            Stage::Successful => false,
-            Stage::DeadLettered | Stage::Skipped => true,
-            Stage::Pending
-            | Stage::Waiting { .. }
-            | Stage::Running { .. }
-            | Stage::Handling { .. }
-            | Stage::Unhandled(_)
-            | Stage::Merging(_)
-            | Stage::Conflicted(_)
-            | Stage::Resolving { .. } => return,
+            ItemStage::Successful => false,
+            ItemStage::DeadLettered | ItemStage::Skipped => true,
+            ItemStage::Pending
+            | ItemStage::Waiting { .. }
+            | ItemStage::Running { .. }
+            | ItemStage::Handling { .. }
+            | ItemStage::Unhandled(_)
+            | ItemStage::Merging(_)
+            | ItemStage::Conflicted(_)
+            | ItemStage::Resolving { .. } => return,
         };
         let Some(number) = self.under_way.remove(&at) else { return };
         let signature = if let Event::ItemDeadLettered { failure, .. } = &record.event {
-            Some(Signature::of(failure, &item.id).hash)
+            Some(ErrorSignature::of(failure, &item.id).hash)
         } else {
             None
         };
@@ -213,17 +213,17 @@ impl Replays {
         let is_weighed = if is_canary { cause.open == 0 } else { cause.ended >= ENOUGH };
         let share = f64::from(cause.failed) / f64::from(cause.ended);
         if is_canary && failed && signature == Some(cause.signature.as_str()) {
-            self.stop(number, StoppedBy::Canary);
+            self.stop(number, AbortReason::Canary);
         } else if let Some(ratio) = ratio.filter(|ratio| is_weighed && share > *ratio) {
             let (failed, ended) = (cause.failed, cause.ended);
-            self.stop(number, StoppedBy::Failures { failed, ended, ratio });
+            self.stop(number, AbortReason::Failures { failed, ended, ratio });
         } else {
             self.fill(number);
         }
     }
 
     /// Gives up all dead letters of a cause that were not claimed.
-    fn stop(&mut self, number: usize, why: StoppedBy) {
+    fn stop(&mut self, number: usize, why: AbortReason) {
         let Some(cause) = self.causes.get_mut(number) else { return };
         let before = self.ready.len();
         self.ready.retain(|_, of| *of != number);
@@ -231,7 +231,7 @@ impl Replays {
         let untried = u32::try_from(untried).unwrap_or(u32::MAX);
         self.left = self.left.saturating_sub(untried);
         let (signature, pattern) = (cause.signature.clone(), cause.pattern.clone());
-        cause.stopped.get_or_insert(Stopped { signature, pattern, untried, why });
+        cause.stopped.get_or_insert(AbortedCause { signature, pattern, untried, why });
     }
 
     /// Lets dead letters of a cause be claimed: as many as its wave has room for, and those of
@@ -253,7 +253,7 @@ impl Replays {
     }
 }
 
-impl Cause {
+impl CauseRollout {
     fn new(signature: &str, pattern: &str) -> Self {
         Self {
             signature: signature.to_owned(),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{Failure, ReasonCode};
 
 /// The maximum number of failures that are kept.
 const MOST: usize = 3;
@@ -13,14 +13,14 @@ const TAIL: usize = 600;
 
 /// An attempt that failed for a reason that lies in the work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setback {
+pub struct PreviousFailure {
     /// Which attempt it was, from 1.
     pub attempt: u32,
     /// The path of the step that failed, if it was a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// The reason code of the failure.
-    pub kind: FailureKind,
+    pub kind: ReasonCode,
     /// The failure message, for people; perhaps truncated.
     pub message: String,
     /// The end of what was printed.
@@ -28,7 +28,7 @@ pub struct Setback {
     pub tail: String,
 }
 
-impl Setback {
+impl PreviousFailure {
     /// Makes one of a failure.
     pub fn of(attempt: u32, step: Option<&str>, failure: &Failure) -> Self {
         let message = &failure.message;
@@ -62,17 +62,17 @@ impl Setback {
 mod tests {
     use super::*;
 
-    fn setback(attempt: u32, kind: FailureKind) -> Setback {
-        Setback::of(attempt, Some("1"), &Failure::new(kind, "why"))
+    fn setback(attempt: u32, kind: ReasonCode) -> PreviousFailure {
+        PreviousFailure::of(attempt, Some("1"), &Failure::new(kind, "why"))
     }
 
     #[test]
     fn the_last_failures_that_lie_in_the_work_are_remembered() {
         let mut all = Vec::new();
         for attempt in 1..=5 {
-            setback(attempt, FailureKind::CommandFailed).remember(&mut all);
-            setback(attempt, FailureKind::Timeout).remember(&mut all);
-            setback(attempt, FailureKind::Cancelled).remember(&mut all);
+            setback(attempt, ReasonCode::CommandFailed).remember(&mut all);
+            setback(attempt, ReasonCode::Timeout).remember(&mut all);
+            setback(attempt, ReasonCode::Cancelled).remember(&mut all);
         }
         let attempts: Vec<_> = all.iter().map(|one| (one.attempt, one.kind.code())).collect();
         assert_eq!(attempts, [(3, "command_failed"), (4, "command_failed"), (5, "command_failed")]);
@@ -80,10 +80,10 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_short_and_whole_letters() {
-        let mut failure = Failure::new(FailureKind::CommandFailed, "ä".repeat(1000));
+        let mut failure = Failure::new(ReasonCode::CommandFailed, "ä".repeat(1000));
         failure.output_tail = "ö".repeat(1000);
         failure.output_tail.push('x');
-        let setback = Setback::of(1, None, &failure);
+        let setback = PreviousFailure::of(1, None, &failure);
         assert_eq!(setback.message, "ä".repeat(MESSAGE / 2));
         assert_eq!(setback.tail.len(), TAIL - 1);
         assert!(setback.tail.ends_with("öx"));

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Decision, Ending, Job, Surroundings};
+use super::{Decision, DecisionContext, Job, JobAction, RunOutcome};
 use crate::{
     Timestamp,
-    agent::{Limit, LimitKind},
+    agent::{QuotaKind, QuotaLimit},
     duration,
-    event::{AfterAttempt, BudgetScope, Event, Fact, PauseReason, QuotaPaused, Record},
+    event::{BudgetScope, Event, EventRecord, FailureDecision, NewEvent, PauseReason, QuotaPaused},
     ids::ItemId,
     policy::{Budget, OnExceeded, OnLimit, QuotaPolicy},
 };
@@ -30,7 +30,7 @@ const TINY_USD: f64 = 1e-9;
 
 /// The usage limits and the budget of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spending<'a> {
+pub struct SpendContext<'a> {
     /// The policy for usage limits.
     pub quota: &'a QuotaPolicy,
     /// The budget.
@@ -43,9 +43,9 @@ pub struct Spending<'a> {
 
 /// A limit that keeps a job from starting anything that needs an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Paused {
+pub struct QuotaState {
     /// The limit.
-    pub limit: Limit,
+    pub limit: QuotaLimit,
     /// When one agent may try whether it is lifted; `None` if waiting does not help.
     pub until: Option<Timestamp>,
     /// Since when the job waits.
@@ -63,7 +63,7 @@ pub struct Paused {
 
 /// The used share of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct UsedShare {
+pub struct QuotaUtilization {
     /// From 0 to 1.
     pub share: f64,
     /// When it begins anew.
@@ -72,7 +72,7 @@ pub struct UsedShare {
 
 /// Money that is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Overspent {
+pub struct BudgetOverrun {
     /// Whose.
     pub scope: BudgetScope,
     /// The budget.
@@ -81,7 +81,7 @@ pub struct Overspent {
     pub spent_usd: f64,
 }
 
-impl Paused {
+impl QuotaState {
     /// Returns the pause for a limit that was hit, once more if there was one before.
     pub(super) fn again(before: Option<&Self>, paused: &QuotaPaused, now: Timestamp) -> Self {
         Self {
@@ -102,7 +102,7 @@ impl Paused {
     }
 
     /// Applies a record of an item: it begins to probe the limit, or ends its probe.
-    pub(super) fn follow(&mut self, record: &Record) {
+    pub(super) fn follow(&mut self, record: &EventRecord) {
         let is_probe = self.probe.is_some() && self.probe == record.item_id;
         if let Event::AgentStarted { .. }
         | Event::HandlerRestarted { .. }
@@ -111,7 +111,7 @@ impl Paused {
             self.probe.clone_from(&record.item_id);
         } else if let Event::AgentFailed(failed) = &record.event {
             // Its handler may ask an agent yet.
-            if is_probe && failed.then != AfterAttempt::Handler {
+            if is_probe && failed.then != FailureDecision::Handler {
                 self.probe = None;
             }
         } else if let Event::AgentReleased { .. } = &record.event
@@ -143,14 +143,14 @@ impl Job {
             self.cost_usd += cost_usd.unwrap_or_default();
             self.tokens += *tokens;
         } else if let Event::QuotaPaused(paused) = event {
-            self.quota = Some(Paused::again(self.quota.as_ref(), paused, at));
+            self.quota = Some(QuotaState::again(self.quota.as_ref(), paused, at));
         } else if let Event::QuotaWarned { share, resets_at, .. } = event {
-            self.utilization = Some(UsedShare { share: *share, resets_at: *resets_at });
+            self.utilization = Some(QuotaUtilization { share: *share, resets_at: *resets_at });
         } else if let Event::QuotaResumed {} = event {
             self.quota = None;
         } else if let Event::BudgetExceeded { scope, limit_usd, spent_usd } = event {
             let (scope, limit_usd, spent_usd) = (*scope, *limit_usd, *spent_usd);
-            self.overspent = Some(Overspent { scope, limit_usd, spent_usd });
+            self.overspent = Some(BudgetOverrun { scope, limit_usd, spent_usd });
         }
     }
 
@@ -164,7 +164,7 @@ impl Job {
     }
 
     /// Says why the job waits and until when, if it waits for a usage limit at a moment.
-    pub fn waits_for_limit(&self, spending: Spending<'_>, now: Timestamp) -> Option<String> {
+    pub fn waits_for_limit(&self, spending: SpendContext<'_>, now: Timestamp) -> Option<String> {
         let paused = self.quota.as_ref()?;
         let until = paused.until.filter(|until| *until > now)?;
         may_wait(paused.since, until, spending)
@@ -176,7 +176,7 @@ impl Job {
 ///
 /// Only an agent that was served does, and only one that was let through to try: an older one
 /// that answers late proves nothing. The job's own steps are let through one at a time.
-pub(super) fn lifted(job: &Job, inside: &Fact) -> Option<Fact> {
+pub(super) fn lifted(job: &Job, inside: &NewEvent) -> Option<NewEvent> {
     let paused = job.quota.as_ref()?;
     let is_served = matches!(inside.event, Event::AgentUsage { served: true, .. });
     let is_try = inside.item_id.is_none() || paused.probe == inside.item_id;
@@ -188,9 +188,9 @@ pub(super) fn lifted(job: &Job, inside: &Fact) -> Option<Fact> {
 /// Many run into the same one; what is known already is not recorded again.
 pub(super) fn limited(
     job: &Job,
-    limit: Limit,
+    limit: QuotaLimit,
     step: Option<String>,
-    surroundings: Surroundings<'_>,
+    surroundings: DecisionContext<'_>,
 ) -> Option<Event> {
     let before = job.quota.as_ref();
     let now = surroundings.now;
@@ -199,8 +199,8 @@ pub(super) fn limited(
     }
     let times = before.map_or(0, |paused| paused.times);
     let paused_until = match limit.kind {
-        LimitKind::Credits | LimitKind::Access | LimitKind::UnknownCost => None,
-        LimitKind::Usage => Some(lifted_at(&limit, times, now, surroundings.random)),
+        QuotaKind::Credits | QuotaKind::Access | QuotaKind::UnknownCost => None,
+        QuotaKind::Usage => Some(lifted_at(&limit, times, now, surroundings.random)),
     };
     let since = before.map_or(now, |paused| paused.since);
     let waits = paused_until.is_some_and(|until| may_wait(since, until, surroundings.spending));
@@ -211,7 +211,7 @@ pub(super) fn limited(
 ///
 /// Each try may cost money. So the more of them ran into it, the longer the wait is at least,
 /// whatever the agent says of its end.
-fn lifted_at(limit: &Limit, times: u32, now: Timestamp, random: f64) -> Timestamp {
+fn lifted_at(limit: &QuotaLimit, times: u32, now: Timestamp, random: f64) -> Timestamp {
     let doubled =
         |wait: Duration, times: u32| wait.saturating_mul(1 << times.min(20)).min(LONGEST_WAIT);
     let least =
@@ -231,7 +231,7 @@ fn lifted_at(limit: &Limit, times: u32, now: Timestamp, random: f64) -> Timestam
 /// `needs_agent` is whether what comes next may ask an agent: nothing else has to wait.
 pub(super) fn hold(
     job: &Job,
-    surroundings: Surroundings<'_>,
+    surroundings: DecisionContext<'_>,
     needs_agent: bool,
 ) -> Option<Decision> {
     if !needs_agent {
@@ -243,15 +243,15 @@ pub(super) fn hold(
     if let Some(overspent) = &job.overspent {
         return Some(stop_spending(job, *overspent, surroundings));
     }
-    let Spending { budget, today_usd, .. } = surroundings.spending;
+    let SpendContext { budget, today_usd, .. } = surroundings.spending;
     let overspent = exceeded(budget, job.cost_usd, today_usd)?;
-    let Overspent { scope, limit_usd, spent_usd } = overspent;
+    let BudgetOverrun { scope, limit_usd, spent_usd } = overspent;
     Some(Decision::note(vec![Event::BudgetExceeded { scope, limit_usd, spent_usd }]))
 }
 
 /// Waits for a limit to be lifted, or stops.
-fn wait(job: &Job, paused: &Paused, surroundings: Surroundings<'_>) -> Option<Decision> {
-    let Surroundings { spending, now, .. } = surroundings;
+fn wait(job: &Job, paused: &QuotaState, surroundings: DecisionContext<'_>) -> Option<Decision> {
+    let DecisionContext { spending, now, .. } = surroundings;
     if paused.until.is_some_and(|until| until <= now) {
         // One agent tries.
         return None;
@@ -263,7 +263,7 @@ fn wait(job: &Job, paused: &Paused, surroundings: Surroundings<'_>) -> Option<De
         return Some(Decision::default());
     }
     let (reason, message) = match (paused.limit.kind, paused.until) {
-        (LimitKind::Usage, Some(until)) => {
+        (QuotaKind::Usage, Some(until)) => {
             let too_long = too_long(paused.since, until, spending.quota);
             let too_long = too_long.map(|why| format!(" ({why})")).unwrap_or_default();
             let message = format!(
@@ -272,17 +272,17 @@ fn wait(job: &Job, paused: &Paused, surroundings: Surroundings<'_>) -> Option<De
             );
             (PauseReason::UsageLimit, message)
         }
-        (LimitKind::Usage, None) => (PauseReason::UsageLimit, paused.limit.message.clone()),
-        (LimitKind::Credits, _) => (PauseReason::OutOfCredits, paused.limit.message.clone()),
-        (LimitKind::Access, _) => (PauseReason::NoAccess, paused.limit.message.clone()),
-        (LimitKind::UnknownCost, _) => (PauseReason::Budget, paused.limit.message.clone()),
+        (QuotaKind::Usage, None) => (PauseReason::UsageLimit, paused.limit.message.clone()),
+        (QuotaKind::Credits, _) => (PauseReason::OutOfCredits, paused.limit.message.clone()),
+        (QuotaKind::Access, _) => (PauseReason::NoAccess, paused.limit.message.clone()),
+        (QuotaKind::UnknownCost, _) => (PauseReason::Budget, paused.limit.message.clone()),
     };
     let event = Event::JobPaused { reason, message };
-    Some(Decision::finish(vec![event], Ending::Paused(reason)))
+    Some(Decision::finish(vec![event], RunOutcome::Paused(reason)))
 }
 
 /// Returns whether a job that waits since a moment may wait until another.
-fn may_wait(since: Timestamp, until: Timestamp, spending: Spending<'_>) -> bool {
+fn may_wait(since: Timestamp, until: Timestamp, spending: SpendContext<'_>) -> bool {
     let is_short = too_long(since, until, spending.quota).is_none();
     spending.waits && spending.quota.on_limit == OnLimit::Wait && is_short
 }
@@ -295,18 +295,22 @@ fn too_long(since: Timestamp, until: Timestamp, quota: &QuotaPolicy) -> Option<S
 }
 
 /// Ends the run because money is spent.
-fn stop_spending(job: &Job, overspent: Overspent, surroundings: Surroundings<'_>) -> Decision {
+fn stop_spending(
+    job: &Job,
+    overspent: BudgetOverrun,
+    surroundings: DecisionContext<'_>,
+) -> Decision {
     if is_under_way(job) {
         return match surroundings.spending.budget.on_exceeded {
             OnExceeded::Pause => Decision::default(),
-            OnExceeded::Stop => Decision::act(Action::Halt(PauseReason::Budget)),
+            OnExceeded::Stop => Decision::act(JobAction::Halt(PauseReason::Budget)),
         };
     }
     let event = Event::JobPaused { reason: PauseReason::Budget, message: overspent.message() };
-    Decision::finish(vec![event], Ending::Paused(PauseReason::Budget))
+    Decision::finish(vec![event], RunOutcome::Paused(PauseReason::Budget))
 }
 
-impl Overspent {
+impl BudgetOverrun {
     /// Returns what is to be said about it.
     pub fn message(self) -> String {
         let Self { limit_usd, spent_usd, .. } = self;
@@ -324,19 +328,19 @@ impl Overspent {
 }
 
 /// Returns the budget that is spent, if one is.
-pub fn exceeded(budget: &Budget, job_usd: f64, today_usd: f64) -> Option<Overspent> {
+pub fn exceeded(budget: &Budget, job_usd: f64, today_usd: f64) -> Option<BudgetOverrun> {
     let scopes = [
         (BudgetScope::Job, budget.job_usd, job_usd),
         (BudgetScope::Day, budget.day_usd, today_usd),
     ];
     scopes.into_iter().find_map(|(scope, limit_usd, spent_usd)| {
         let limit_usd = limit_usd.filter(|limit| spent_usd + TINY_USD >= *limit)?;
-        Some(Overspent { scope, limit_usd, spent_usd })
+        Some(BudgetOverrun { scope, limit_usd, spent_usd })
     })
 }
 
 /// Returns how many attempts may be under way when a limit comes closer.
-pub(super) fn throttled(job: &Job, most: u32, surroundings: Surroundings<'_>) -> u32 {
+pub(super) fn throttled(job: &Job, most: u32, surroundings: DecisionContext<'_>) -> u32 {
     let Some(throttle_at) = surroundings.spending.quota.throttle_at else { return most };
     let Some(used) = job.utilization.filter(|used| used.share >= throttle_at) else { return most };
     if used.resets_at.is_some_and(|at| at <= surroundings.now) {
@@ -367,8 +371,8 @@ mod tests {
     /// Returns the shortest and the longest wait for a limit, in seconds.
     fn wait(resets_in: Option<i64>, times: u32) -> (i64, i64) {
         let resets_at = resets_in.map(|second| Timestamp::from_second(second).unwrap());
-        let (kind, message) = (LimitKind::Usage, String::new());
-        let limit = Limit { kind, resets_at, window: None, message };
+        let (kind, message) = (QuotaKind::Usage, String::new());
+        let limit = QuotaLimit { kind, resets_at, window: None, message };
         let at = |random| lifted_at(&limit, times, Timestamp::UNIX_EPOCH, random).as_second();
         (at(0.0), at(1.0))
     }

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Timestamp,
-    agent::Usage,
-    effect::Ledger,
+    agent::TokenUsage,
+    effect::EffectLedger,
     event::{
-        CheckoutUpdate, CompletedStatus, Event, JobStarted, Mode, PauseReason, PhaseName, Record,
-        Snapshot, StepCompleted, StepResult, StepStatus, is_top_level,
+        CheckoutUpdate, CompletedStatus, Event, EventRecord, JobMode, JobStarted, PauseReason,
+        PhaseName, StepCompleted, StepResult, StepStatus, WorktreeSnapshot, is_top_level,
     },
     failure::Failure,
     ids::ItemId,
@@ -21,7 +21,7 @@ use super::{
     map::MapState,
     position::is_work,
     results::{set_output, set_step_result},
-    spending::{Overspent, Paused, UsedShare},
+    spending::{BudgetOverrun, QuotaState, QuotaUtilization},
     suspension::SuspendedWork,
 };
 
@@ -38,7 +38,7 @@ pub struct Job {
     /// When it began.
     pub started_at: Option<Timestamp>,
     /// The worktree, once it was made.
-    pub tree: Option<JobTreeState>,
+    pub tree: Option<JobWorktreeState>,
     /// The phase that is under way.
     pub phase: Option<PhaseName>,
     /// The phases that ended well.
@@ -72,7 +72,7 @@ pub struct Job {
     /// The variables that steps made.
     pub vars: Vars,
     /// The worktree after the last step that changed it.
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<WorktreeSnapshot>,
     /// The number of steps that failed without ending the job.
     pub failed_steps: u32,
     /// The number of steps of loops and of the merge that failed without ending the job.
@@ -84,29 +84,29 @@ pub struct Job {
     /// The cost that agents reported.
     pub cost_usd: f64,
     /// The tokens that they used.
-    #[serde(default, skip_serializing_if = "Usage::is_empty")]
-    pub tokens: Usage,
+    #[serde(default, skip_serializing_if = "TokenUsage::is_empty")]
+    pub tokens: TokenUsage,
     /// The limit that keeps it from going on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quota: Option<Paused>,
+    pub quota: Option<QuotaState>,
     /// The used share of a limit, if an agent reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub utilization: Option<UsedShare>,
+    pub utilization: Option<QuotaUtilization>,
     /// The budget that is spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overspent: Option<Overspent>,
+    pub overspent: Option<BudgetOverrun>,
     /// The side effects of its own steps, as far as they were declared.
-    #[serde(default, skip_serializing_if = "Ledger::is_empty")]
-    pub ledger: Ledger,
+    #[serde(default, skip_serializing_if = "EffectLedger::is_empty")]
+    pub ledger: EffectLedger,
     /// Set if the end of its journal was lost once: effects that are not known to be made may
     /// have been made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub end_lost: bool,
     /// The effects of items that are not chosen yet: a repair carried them over.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub carried: BTreeMap<ItemId, Ledger>,
+    pub carried: BTreeMap<ItemId, EffectLedger>,
     /// The ending of the job, if it has ended.
-    pub end: Option<End>,
+    pub end: Option<JobOutcome>,
     /// The update of the user's checkout that was begun and has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkout_update: Option<CheckoutUpdate>,
@@ -118,7 +118,7 @@ pub struct Job {
 
 /// Where the job works.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobTreeState {
+pub struct JobWorktreeState {
     /// The worktree's directory.
     pub path: String,
     /// Its branch.
@@ -130,7 +130,7 @@ pub struct JobTreeState {
 /// The ending of a job. All but `Completed` can be resumed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum JobOutcome {
     /// Done.
     Completed(CompletedStatus),
     /// A step failed its phase.
@@ -151,7 +151,7 @@ pub enum End {
 
 /// The journal says that something happened which cannot have happened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unexpected {
+pub enum ApplyError {
     /// A record is missing or out of place.
     #[error("expected record {expected} but found {found}")]
     Seq {
@@ -174,12 +174,12 @@ impl Job {
     /// Applies the next record of the journal.
     ///
     /// On an error the job is unchanged, and the journal must not be trusted further.
-    pub fn apply(&mut self, record: &Record) -> Result<(), Unexpected> {
+    pub fn apply(&mut self, record: &EventRecord) -> Result<(), ApplyError> {
         let expected = self.seq + 1;
         if record.seq != expected {
-            return Err(Unexpected::Seq { expected, found: record.seq });
+            return Err(ApplyError::Seq { expected, found: record.seq });
         }
-        let order = |event| Unexpected::Order { seq: record.seq, event };
+        let order = |event| ApplyError::Order { seq: record.seq, event };
         if record.item_id.is_some() || record.agent_id.is_some() {
             self.apply_to_item(record)?;
             self.seq = expected;
@@ -195,10 +195,11 @@ impl Job {
             }
             Event::JobResumed { .. } => self.apply_resumed(record),
             Event::JobPaused { reason, message } => self.pause(*reason, message),
-            Event::JobCompleted { status, .. } => self.end = Some(End::Completed(*status)),
+            Event::JobCompleted { status, .. } => self.end = Some(JobOutcome::Completed(*status)),
             Event::JobFailed { step, failure } => {
                 self.fail_suspended(failure);
-                self.end = Some(End::Failed { step: step.clone(), failure: failure.clone() });
+                self.end =
+                    Some(JobOutcome::Failed { step: step.clone(), failure: failure.clone() });
             }
             Event::PhaseStarted { phase, snapshot } => {
                 self.start_phase(*phase, snapshot.as_ref(), record.timestamp);
@@ -229,7 +230,7 @@ impl Job {
             Event::StepSkipped { step, id, .. } => self.skip_step(step, id.as_deref()),
             Event::WorktreeCreated { path, branch, commit } => {
                 let (path, branch, base) = (path.clone(), branch.clone(), commit.clone());
-                self.tree = Some(JobTreeState { path, branch, base });
+                self.tree = Some(JobWorktreeState { path, branch, base });
             }
             Event::CheckoutUpdateStarted(update) => self.checkout_update = Some((**update).clone()),
             Event::WorktreeMerged { commit, target, .. } => self.finish_merge(commit, target),
@@ -275,7 +276,12 @@ impl Job {
     }
 
     /// Applies the start of a phase.
-    fn start_phase(&mut self, phase: PhaseName, snapshot: Option<&Snapshot>, at: Timestamp) {
+    fn start_phase(
+        &mut self,
+        phase: PhaseName,
+        snapshot: Option<&WorktreeSnapshot>,
+        at: Timestamp,
+    ) {
         self.phase = Some(phase);
         if phase == PhaseName::Map {
             self.map_began_at = Some(at);
@@ -283,7 +289,7 @@ impl Job {
         if let Some(snapshot) = snapshot {
             self.snapshot = Some(snapshot.clone());
         }
-        if self.mode() == Mode::Mapreduce {
+        if self.mode() == JobMode::Mapreduce {
             self.done = 0;
             self.done_steps.clear();
             self.done_apart.clear();
@@ -334,9 +340,9 @@ impl Job {
     }
 
     /// Applies a record about an item or an agent.
-    fn apply_to_item(&mut self, record: &Record) -> Result<(), Unexpected> {
+    fn apply_to_item(&mut self, record: &EventRecord) -> Result<(), ApplyError> {
         let event = record.event.event_type();
-        let order = Unexpected::Order { seq: record.seq, event };
+        let order = ApplyError::Order { seq: record.seq, event };
         if self.keep_for_later(record) {
             return Ok(());
         }
@@ -384,11 +390,11 @@ impl Job {
     }
 
     /// Returns the worktree as the next step has to find it.
-    pub fn last_snapshot(&self) -> Option<Snapshot> {
+    pub fn last_snapshot(&self) -> Option<WorktreeSnapshot> {
         self.snapshot.clone().or_else(|| {
             // A new worktree holds exactly its first commit, which git takes for a tree too.
             let base = self.tree.as_ref()?.base.clone();
-            Some(Snapshot { head: base.clone(), index: base.clone(), files: base })
+            Some(WorktreeSnapshot { head: base.clone(), index: base.clone(), files: base })
         })
     }
 }

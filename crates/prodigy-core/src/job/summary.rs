@@ -4,12 +4,15 @@ use std::{fmt, time::Duration};
 
 use serde::Serialize;
 
-use super::{Costs, End, ItemSummary, KeptSummary, SuspendedSummary, Warnings, position::is_work};
+use super::{
+    AgentWarnings, CostSummary, ItemSummary, JobOutcome, KeptSummary, SuspendedSummary,
+    position::is_work,
+};
 use crate::{
     Timestamp,
     event::{
-        BudgetScope, ChangedWorkflow, CheckoutChange, CompletedStatus, Event, GuardedFile,
-        JobStarted, Mode, PauseReason, PhaseName, QuotaPaused, Record, StepStatus, is_top_level,
+        BudgetScope, CheckoutChange, CompletedStatus, Event, EventRecord, GuardedFile, JobMode,
+        JobStarted, PauseReason, PhaseName, QuotaPaused, StepStatus, WorkflowChange, is_top_level,
     },
 };
 
@@ -21,7 +24,7 @@ const MOST_CHANGES: usize = 10;
 /// Unlike [`Job`](super::Job) it accepts any order of records: it shows what
 /// there is, also of a journal that cannot be resumed from.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Summary {
+pub struct JobSummary {
     /// The facts that were recorded at the beginning.
     pub started: Option<JobStarted>,
     /// When the job began.
@@ -47,9 +50,9 @@ pub struct Summary {
     /// The number of resumes.
     pub resumed: u32,
     /// The cost of agents.
-    pub costs: Costs,
+    pub costs: CostSummary,
     /// The warnings about work that succeeded.
-    pub warnings: Warnings,
+    pub warnings: AgentWarnings,
     /// The work that was kept outside of its commits.
     pub kept: KeptSummary,
     /// The changes of the user's checkout and repository while the job ran: the first of them.
@@ -71,7 +74,7 @@ pub struct Summary {
     /// The commit that the merge made.
     pub merged: Option<String>,
     /// The ending of the job's last run, if it has ended.
-    pub end: Option<End>,
+    pub end: Option<JobOutcome>,
     /// The number of steps done before the reduce phase, and the number that failed.
     before_reduce: Option<(u32, u32)>,
     /// The duration of the runs before the current one.
@@ -100,9 +103,9 @@ pub enum JobStatus {
     Failed,
 }
 
-impl Summary {
+impl JobSummary {
     /// Applies the next record.
-    pub fn apply(&mut self, record: &Record) {
+    pub fn apply(&mut self, record: &EventRecord) {
         self.records += 1;
         self.apply_to_parts(record);
         let before = self.last_at.replace(record.timestamp);
@@ -121,11 +124,14 @@ impl Summary {
             }
             Event::JobResumed { .. } => self.resume(record, before),
             Event::JobPaused { reason, message } => {
-                self.stop(record, End::Paused { reason: *reason, message: message.clone() });
+                self.stop(record, JobOutcome::Paused { reason: *reason, message: message.clone() });
             }
-            Event::JobCompleted { status, .. } => self.stop(record, End::Completed(*status)),
+            Event::JobCompleted { status, .. } => self.stop(record, JobOutcome::Completed(*status)),
             Event::JobFailed { step, failure } => {
-                self.stop(record, End::Failed { step: step.clone(), failure: failure.clone() });
+                self.stop(
+                    record,
+                    JobOutcome::Failed { step: step.clone(), failure: failure.clone() },
+                );
             }
             Event::StepStarted { step, name, .. } if is_top_level(step) => {
                 self.start_step(step, name);
@@ -211,7 +217,7 @@ impl Summary {
     }
 
     /// Lets the parts that have a fold of their own take in a record.
-    fn apply_to_parts(&mut self, record: &Record) {
+    fn apply_to_parts(&mut self, record: &EventRecord) {
         self.costs.apply(record);
         self.warnings.apply(record);
         self.kept.apply(record);
@@ -219,7 +225,7 @@ impl Summary {
     }
 
     /// Begins another run of the job, with the settings that it was given.
-    fn resume(&mut self, record: &Record, before: Option<Timestamp>) {
+    fn resume(&mut self, record: &EventRecord, before: Option<Timestamp>) {
         let Event::JobResumed { workflow, budget, options, into, .. } = &record.event else {
             return;
         };
@@ -247,7 +253,7 @@ impl Summary {
     }
 
     /// Applies a changed workflow.
-    fn change_workflow(&mut self, changed: Option<&ChangedWorkflow>) {
+    fn change_workflow(&mut self, changed: Option<&WorkflowChange>) {
         if let (Some(changed), Some(started)) = (changed, &mut self.started) {
             started.steps = changed.steps;
             started.setup_steps = changed.setup_steps;
@@ -269,17 +275,19 @@ impl Summary {
     /// Returns how the job is; `held` says whether a process holds its lock.
     pub fn status(&self, held: bool) -> JobStatus {
         match &self.end {
-            Some(End::Completed(CompletedStatus::Completed)) => JobStatus::Completed,
-            Some(End::Completed(CompletedStatus::CompletedWithFailures)) => {
+            Some(JobOutcome::Completed(CompletedStatus::Completed)) => JobStatus::Completed,
+            Some(JobOutcome::Completed(CompletedStatus::CompletedWithFailures)) => {
                 JobStatus::CompletedWithFailures
             }
             // Whoever holds the lock is about to record that it took the job up.
-            Some(End::Failed { .. } | End::Paused { .. }) | None if held => JobStatus::Running,
-            Some(End::Failed { .. }) => JobStatus::Failed,
-            Some(End::Paused { reason: PauseReason::MergeOutstanding, .. }) => {
+            Some(JobOutcome::Failed { .. } | JobOutcome::Paused { .. }) | None if held => {
+                JobStatus::Running
+            }
+            Some(JobOutcome::Failed { .. }) => JobStatus::Failed,
+            Some(JobOutcome::Paused { reason: PauseReason::MergeOutstanding, .. }) => {
                 JobStatus::MergeOutstanding
             }
-            Some(End::Paused { .. }) => JobStatus::Paused,
+            Some(JobOutcome::Paused { .. }) => JobStatus::Paused,
             None => JobStatus::Interrupted,
         }
     }
@@ -292,14 +300,14 @@ impl Summary {
         self.earlier + between(self.run_began, until)
     }
 
-    fn stop(&mut self, record: &Record, end: End) {
+    fn stop(&mut self, record: &EventRecord, end: JobOutcome) {
         self.earlier += between(self.run_began.take(), Some(record.timestamp));
         self.end = Some(end);
         self.release(record);
     }
 
     /// Removes the work in flight of the items.
-    fn release(&mut self, record: &Record) {
+    fn release(&mut self, record: &EventRecord) {
         if let Some(items) = &mut self.items {
             items.release(record.timestamp);
         }
@@ -309,8 +317,8 @@ impl Summary {
 /// Returns how many top-level steps a job has.
 fn steps_in_all(started: &JobStarted) -> u32 {
     match started.mode {
-        Mode::Sequential => started.steps.saturating_mul(started.rounds),
-        Mode::Mapreduce => started.setup_steps + started.reduce_steps,
+        JobMode::Sequential => started.steps.saturating_mul(started.rounds),
+        JobMode::Mapreduce => started.setup_steps + started.reduce_steps,
     }
 }
 
@@ -352,7 +360,7 @@ impl fmt::Display for JobStatus {
 mod tests {
     use super::*;
 
-    fn golden() -> Vec<Record> {
+    fn golden() -> Vec<EventRecord> {
         include_str!("../../../prodigy-engine/tests/golden/v1/every-event.jsonl")
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
@@ -365,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_job_is_shown_as_far_as_it_got() {
-        let mut summary = Summary::default();
+        let mut summary = JobSummary::default();
         let mut seen = Vec::new();
         for record in golden() {
             summary.apply(&record);
@@ -411,7 +419,7 @@ mod tests {
 
     #[test]
     fn the_time_of_a_running_job_goes_on_and_pauses_do_not_count() {
-        let mut summary = Summary::default();
+        let mut summary = JobSummary::default();
         for record in golden().iter().take(8) {
             summary.apply(record);
         }
@@ -423,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_run_that_died_counts_up_to_its_last_record() {
-        let mut summary = Summary::default();
+        let mut summary = JobSummary::default();
         for (number, record) in golden().iter().take(9).enumerate() {
             // Without the pause, the first run ends with a failed step after 2.5 seconds.
             if number != 7 {
@@ -436,7 +444,7 @@ mod tests {
 
     #[test]
     fn everything_worth_knowing_is_kept() {
-        let mut summary = Summary::default();
+        let mut summary = JobSummary::default();
         for record in golden() {
             summary.apply(&record);
         }

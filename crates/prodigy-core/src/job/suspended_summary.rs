@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    event::{Event, Record, is_top_level},
-    failure::FailureKind,
+    event::{Event, EventRecord, is_top_level},
+    failure::ReasonCode,
     ids::ItemId,
 };
 
@@ -29,7 +29,7 @@ impl SuspendedSummary {
     }
 
     /// Applies the next record.
-    pub(super) fn apply(&mut self, record: &Record) {
+    pub(super) fn apply(&mut self, record: &EventRecord) {
         if let Event::JobResumed { workflow: Some(workflow), .. } = &record.event
             && !workflow.same_steps
         {
@@ -65,7 +65,7 @@ impl SuspendedSummary {
         let is_over = if let Event::StepCompleted(step) = event {
             is_top_level(&step.step)
         } else if let Event::JobFailed { failure, .. } = event {
-            failure.kind != FailureKind::QuotaExhausted
+            failure.kind != ReasonCode::QuotaExhausted
         } else {
             matches!(event, Event::PhaseCompleted { .. })
         };

@@ -2,11 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Decision, Ending, Job, MapState, Overspent, Surroundings, fold::Misplaced, spending};
+use super::{
+    BudgetOverrun, Decision, DecisionContext, Job, MapState, RunOutcome, fold::MisplacedEvent,
+    spending,
+};
 use crate::{
-    agent::{Limit, LimitKind},
-    event::{Event, Snapshot, WorkSuspended, is_top_level},
-    failure::{Failure, FailureKind},
+    agent::{QuotaKind, QuotaLimit},
+    event::{Event, WorkSuspended, WorktreeSnapshot, is_top_level},
+    failure::{Failure, ReasonCode},
     ids::AgentId,
     policy::QuotaPolicy,
 };
@@ -16,11 +19,11 @@ pub const MERGE_STEPS: &str = "merge";
 
 /// The cause that cuts work off without any fault of its own.
 #[derive(Clone, Debug, PartialEq)]
-pub enum CutOff {
+pub enum SuspensionCause {
     /// An account reached its limit.
-    Limit(Limit),
+    Limit(QuotaLimit),
     /// A budget is spent.
-    Budget(Overspent),
+    Budget(BudgetOverrun),
 }
 
 /// Work that was cut off in the middle, as far as events tell.
@@ -34,7 +37,7 @@ pub struct SuspendedWork {
     pub agent: Option<AgentId>,
     /// The worktree as it was left; `None` if the work starts over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<WorktreeSnapshot>,
     /// The number of its steps that had finished.
     pub finished_steps: u32,
     /// The number of times in a row that a limit cut it off without a further finished step.
@@ -44,7 +47,7 @@ pub struct SuspendedWork {
     pub starts: u32,
 }
 
-impl CutOff {
+impl SuspensionCause {
     /// Returns the cause, for people.
     pub fn message(&self) -> String {
         match self {
@@ -58,11 +61,11 @@ impl CutOff {
         self,
         job: &Job,
         step: Option<String>,
-        surroundings: Surroundings<'_>,
+        surroundings: DecisionContext<'_>,
     ) -> Option<Event> {
         match self {
             Self::Limit(limit) => spending::limited(job, limit, step, surroundings),
-            Self::Budget(Overspent { scope, limit_usd, spent_usd }) => {
+            Self::Budget(BudgetOverrun { scope, limit_usd, spent_usd }) => {
                 let is_known = job.overspent.is_some();
                 (!is_known).then_some(Event::BudgetExceeded { scope, limit_usd, spent_usd })
             }
@@ -71,7 +74,7 @@ impl CutOff {
 
     /// Returns work that this cut off; only a usage limit counts towards the restarts.
     pub(super) fn suspend(&self, work: WorkSuspended) -> WorkSuspended {
-        let is_usage = matches!(self, Self::Limit(limit) if limit.kind == LimitKind::Usage);
+        let is_usage = matches!(self, Self::Limit(limit) if limit.kind == QuotaKind::Usage);
         let counted = work.counted && is_usage;
         WorkSuspended { counted, ..work }
     }
@@ -101,7 +104,7 @@ impl SuspendedWork {
             let message = format!(
                 "a usage limit cut it off {cut_offs} times without a further finished step (`quota.max_restarts` is {most}): {reason}"
             );
-            Failure::new(FailureKind::QuotaExhausted, message)
+            Failure::new(ReasonCode::QuotaExhausted, message)
         })
     }
 }
@@ -125,7 +128,7 @@ impl MapState {
         at: u32,
         work: &WorkSuspended,
         agent: Option<AgentId>,
-    ) -> Result<(), Misplaced> {
+    ) -> Result<(), MisplacedEvent> {
         let before = self.item_mut(at)?.suspended.as_deref();
         let work = SuspendedWork::after(before, work, agent);
         self.set_suspended(at, Some(Box::new(work)));
@@ -165,7 +168,7 @@ impl Job {
 
     /// Returns the state that the worktree is brought back to before a step that was cut off
     /// starts again. Work that nothing touched since it was suspended goes on as it is.
-    pub fn snapshot_to_restore(&self, step: &str) -> Option<Snapshot> {
+    pub fn snapshot_to_restore(&self, step: &str) -> Option<WorktreeSnapshot> {
         match self.suspended_step(step) {
             Some(SuspendedWork { starts: 0, .. }) => None,
             Some(SuspendedWork { snapshot: Some(snapshot), .. }) => Some(snapshot.clone()),
@@ -192,7 +195,7 @@ impl Job {
     /// Applies the failure of the job. Work that limits cut off too often is kept for a resume.
     pub(super) fn fail_suspended(&mut self, failure: &Failure) {
         match &mut self.suspended {
-            Some(work) if failure.kind == FailureKind::QuotaExhausted => work.cut_offs = 0,
+            Some(work) if failure.kind == ReasonCode::QuotaExhausted => work.cut_offs = 0,
             Some(_) | None => self.suspended = None,
         }
     }
@@ -202,9 +205,9 @@ impl Job {
 pub(super) fn step_cut_off(
     job: &Job,
     step: String,
-    cut_off: CutOff,
+    cut_off: SuspensionCause,
     work: WorkSuspended,
-    surroundings: Surroundings<'_>,
+    surroundings: DecisionContext<'_>,
 ) -> Decision {
     let work = cut_off.suspend(work);
     let before = job.suspended.as_ref().filter(|before| before.step == work.step);
@@ -215,7 +218,7 @@ pub(super) fn step_cut_off(
     if let Some(failure) = exhausted {
         let failed = Event::JobFailed { step, failure };
         let events = suspended.into_iter().chain([failed]).collect();
-        return Decision::finish(events, Ending::Failed);
+        return Decision::finish(events, RunOutcome::Failed);
     }
     let paused = cut_off.pause(job, Some(step), surroundings);
     Decision::note(suspended.into_iter().chain(paused).collect())

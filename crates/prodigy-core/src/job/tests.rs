@@ -14,20 +14,21 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     Timestamp,
-    agent::{Limit, LimitKind, Usage, is_served},
+    agent::{QuotaKind, QuotaLimit, TokenUsage, is_served},
     event::{
-        AgentCompleted, Allowed, AttemptStatus, Event, FORMAT, Fact, JobStarted, Mode, PhaseName,
-        Record, RunOptions, Snapshot, StepCompleted, StepStatus, WorkSuspended,
+        AgentCompleted, AttemptStatus, Event, EventRecord, FORMAT, JobMode, JobStarted, NewEvent,
+        PhaseName, ReplayAuthorization, RunOptions, StepCompleted, StepStatus, WorkSuspended,
+        WorktreeSnapshot,
     },
-    failure::{Failure, FailureKind},
+    failure::{Failure, ReasonCode},
     ids::{AgentId, ItemId},
-    policy::{Backoff, Budget, QuotaPolicy, Retry},
+    policy::{Backoff, Budget, QuotaPolicy, RetryPolicy},
     workflow::{BreakerConfig, ErrorCollection, ErrorPolicy, OnConflict, OnItemFailure, Preserve},
 };
 
 /// The outcome of one attempt, as the simulated world decides it.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+enum SimulatedOutcome {
     Succeeds,
     Commits,
     Conflicts,
@@ -46,26 +47,29 @@ enum Fate {
     Hangs,
 }
 
-fn fates() -> impl Strategy<Value = Vec<Fate>> {
+fn fates() -> impl Strategy<Value = Vec<SimulatedOutcome>> {
     let fate = prop_oneof![
-        3 => Just(Fate::Succeeds),
-        3 => Just(Fate::Commits),
-        1 => Just(Fate::Conflicts),
-        2 => Just(Fate::Fails),
-        1 => Just(Fate::FailsEarly),
-        1 => Just(Fate::TimesOut),
-        1 => Just(Fate::Overloaded),
-        1 => Just(Fate::Limited),
-        1 => Just(Fate::Broke),
-        1 => Just(Fate::Hangs),
+        3 => Just(SimulatedOutcome::Succeeds),
+        3 => Just(SimulatedOutcome::Commits),
+        1 => Just(SimulatedOutcome::Conflicts),
+        2 => Just(SimulatedOutcome::Fails),
+        1 => Just(SimulatedOutcome::FailsEarly),
+        1 => Just(SimulatedOutcome::TimesOut),
+        1 => Just(SimulatedOutcome::Overloaded),
+        1 => Just(SimulatedOutcome::Limited),
+        1 => Just(SimulatedOutcome::Broke),
+        1 => Just(SimulatedOutcome::Hangs),
     ];
     prop::collection::vec(fate, 0..60)
 }
 
 /// Fates of attempts that never run into a limit of an account.
-fn calm() -> impl Strategy<Value = Vec<Fate>> {
+fn calm() -> impl Strategy<Value = Vec<SimulatedOutcome>> {
     fates().prop_map(|fates| {
-        fates.into_iter().filter(|fate| !matches!(fate, Fate::Limited | Fate::Broke)).collect()
+        fates
+            .into_iter()
+            .filter(|fate| !matches!(fate, SimulatedOutcome::Limited | SimulatedOutcome::Broke))
+            .collect()
     })
 }
 
@@ -103,7 +107,7 @@ fn policies() -> impl Strategy<Value = ErrorPolicy> {
                     timeout: Duration::from_secs(5),
                     half_open_requests: NonZeroU32::new(half).unwrap(),
                 }),
-                retry: NonZeroU32::new(tries).map(|attempts| Retry {
+                retry: NonZeroU32::new(tries).map(|attempts| RetryPolicy {
                     attempts,
                     backoff: Backoff::Fixed { delay: Duration::from_secs(1) },
                     max_delay: None,
@@ -117,18 +121,18 @@ fn policies() -> impl Strategy<Value = ErrorPolicy> {
 }
 
 /// A job with items, a clock, and a world that answers as the test says.
-struct World {
+struct JobHarness {
     job: Job,
-    journal: Vec<Record>,
+    journal: Vec<EventRecord>,
     policy: ErrorPolicy,
     on_conflict: OnConflict,
     now: Timestamp,
-    fates: std::vec::IntoIter<Fate>,
+    fates: std::vec::IntoIter<SimulatedOutcome>,
     /// Items whose work was done, once for each time their success was recorded.
     merged: BTreeMap<ItemId, u32>,
     items: u32,
     most_at_once: usize,
-    replays: Replays,
+    replays: ReplayScheduler,
     /// The places of dead letters that must not be replayed.
     refused: std::collections::BTreeSet<u32>,
     quota: QuotaPolicy,
@@ -142,12 +146,17 @@ struct World {
 }
 
 /// Returns the rule that allows a replay.
-fn allowed() -> Allowed {
-    Allowed { rule: "r".into(), policy_snapshot: "s".into(), approval: None, wait_ms: 0 }
+fn allowed() -> ReplayAuthorization {
+    ReplayAuthorization {
+        rule: "r".into(),
+        policy_snapshot: "s".into(),
+        approval: None,
+        wait_ms: 0,
+    }
 }
 
-impl World {
-    fn new(items: u32, policy: ErrorPolicy, fates: Vec<Fate>) -> Self {
+impl JobHarness {
+    fn new(items: u32, policy: ErrorPolicy, fates: Vec<SimulatedOutcome>) -> Self {
         let mut world = Self {
             job: Job::default(),
             journal: vec![],
@@ -158,7 +167,7 @@ impl World {
             merged: BTreeMap::new(),
             items,
             most_at_once: 0,
-            replays: Replays::default(),
+            replays: ReplayScheduler::default(),
             refused: std::collections::BTreeSet::new(),
             quota: QuotaPolicy::default(),
             budget: Budget::default(),
@@ -178,7 +187,7 @@ impl World {
                 into: false,
                 worktree: None,
                 base_commit: "base".into(),
-                mode: Mode::Mapreduce,
+                mode: JobMode::Mapreduce,
                 steps: 1,
                 setup_steps: 1,
                 reduce_steps: 1,
@@ -198,8 +207,8 @@ impl World {
         world
     }
 
-    fn write(&mut self, fact: Fact) {
-        let record = Record {
+    fn write(&mut self, fact: NewEvent) {
+        let record = EventRecord {
             format: FORMAT,
             seq: self.job.seq + 1,
             timestamp: self.now,
@@ -217,20 +226,20 @@ impl World {
         self.journal.push(record);
     }
 
-    fn tell(&mut self, input: Input) -> Decision {
-        let mut names = StepNames::default();
+    fn tell(&mut self, input: JobInput) -> Decision {
+        let mut names = TopLevelSteps::default();
         names.asks.steps = vec![self.asks];
-        let rules = MapRules {
+        let rules = MapSettings {
             max_parallel: self.max_parallel,
             policy: &self.policy,
             on_conflict: &self.on_conflict,
             needs_items: false,
             replays: &self.replays,
         };
-        let surroundings = Surroundings {
+        let surroundings = DecisionContext {
             names: &names,
             rules: Some(rules),
-            spending: Spending {
+            spending: SpendContext {
                 quota: &self.quota,
                 budget: &self.budget,
                 waits: self.waits,
@@ -251,14 +260,14 @@ impl World {
     }
 
     /// Runs until the end, or until the journal has `crash_at` records.
-    fn run(&mut self, crash_at: usize) -> Option<Ending> {
-        let mut waiting = std::collections::VecDeque::from([Input::Begin]);
+    fn run(&mut self, crash_at: usize) -> Option<RunOutcome> {
+        let mut waiting = std::collections::VecDeque::from([JobInput::Begin]);
         let mut wake = None;
         loop {
             let Some(input) = waiting.pop_front() else {
                 // Nothing happens before the next moment that was asked for.
                 self.now = wake.take()?;
-                waiting.push_back(Input::Tick);
+                waiting.push_back(JobInput::Tick);
                 continue;
             };
             let decision = self.tell(input);
@@ -269,7 +278,7 @@ impl World {
             let mut claims = 0;
             for action in decision.actions {
                 // The answer to a claim comes before anything else.
-                let is_claim = matches!(action, Action::Item(ItemAction::Claim { .. }));
+                let is_claim = matches!(action, JobAction::Item(ItemAction::Claim { .. }));
                 match self.answer(action) {
                     Ok(answers) if is_claim => {
                         for answer in answers {
@@ -281,33 +290,37 @@ impl World {
                     Err(ending) => return Some(ending),
                 }
             }
-            if decision.tick && !waiting.contains(&Input::Tick) {
-                waiting.push_back(Input::Tick);
+            if decision.tick && !waiting.contains(&JobInput::Tick) {
+                waiting.push_back(JobInput::Tick);
             }
         }
     }
 
-    fn answer(&mut self, action: Action) -> Result<Vec<Input>, Ending> {
+    fn answer(&mut self, action: JobAction) -> Result<Vec<JobInput>, RunOutcome> {
         let text = str::to_owned;
         Ok(match action {
-            Action::CreateTree => {
-                vec![Input::TreeReady { path: text("/t"), branch: text("b"), commit: text("base") }]
+            JobAction::CreateTree => {
+                vec![JobInput::TreeReady {
+                    path: text("/t"),
+                    branch: text("b"),
+                    commit: text("base"),
+                }]
             }
-            Action::RestoreTree(_) => vec![],
-            Action::RunStep { path, .. } => vec![Input::StepDone(Box::new(step(path)))],
-            Action::SyncTree => vec![Input::TreeSynced(None)],
-            Action::Merge => vec![Input::NothingToMerge],
-            Action::CleanTree => vec![Input::TreeCleaned { path: text("/t") }],
-            Action::Halt(reason) => {
-                vec![Input::Stop { reason, message: text("halt") }]
+            JobAction::RestoreTree(_) => vec![],
+            JobAction::RunStep { path, .. } => vec![JobInput::StepDone(Box::new(step(path)))],
+            JobAction::SyncTree => vec![JobInput::TreeSynced(None)],
+            JobAction::Merge => vec![JobInput::NothingToMerge],
+            JobAction::CleanTree => vec![JobInput::TreeCleaned { path: text("/t") }],
+            JobAction::Halt(reason) => {
+                vec![JobInput::Stop { reason, message: text("halt") }]
             }
-            Action::Finish(ending) => return Err(ending),
-            Action::Item(action) => self.answer_item(action),
+            JobAction::Finish(ending) => return Err(ending),
+            JobAction::Item(action) => self.answer_item(action),
         })
     }
 
     #[expect(clippy::too_many_lines, reason = "one arm for each action")]
-    fn answer_item(&mut self, action: ItemAction) -> Vec<Input> {
+    fn answer_item(&mut self, action: ItemAction) -> Vec<JobInput> {
         let ids = |from: u32, to: u32| {
             (from..to).map(|at| ItemId::at(at as usize + 1, 999)).collect::<Vec<_>>()
         };
@@ -324,44 +337,47 @@ impl World {
                 ItemInput::Claimed { item, allowed: allowed(), forced: false }
             }
             ItemAction::Start { agent, item, .. } => {
-                let head = |fate| if matches!(fate, Fate::Succeeds) { "tip" } else { "new" };
-                match self.fates.next().unwrap_or(Fate::Commits) {
-                    Fate::Hangs => return vec![],
-                    fate @ (Fate::Limited | Fate::Broke) => ItemInput::CutOff {
-                        agent,
-                        item,
-                        cut_off: CutOff::Limit(limit(fate, self.now)),
-                        work: Box::new(suspended()),
-                        duration_ms: 1,
-                        cost_usd: 0.0,
-                        secured: true,
-                    },
-                    Fate::FailsEarly => {
-                        let failed = failed(agent, item, Fate::FailsEarly);
-                        return vec![Input::Item(failed)];
-                    }
-                    fate @ (Fate::Fails | Fate::TimesOut | Fate::Overloaded) => {
-                        failed(agent, item, fate)
-                    }
-                    fate @ (Fate::Succeeds | Fate::Commits | Fate::Conflicts) => {
-                        ItemInput::Completed {
+                let head =
+                    |fate| if matches!(fate, SimulatedOutcome::Succeeds) { "tip" } else { "new" };
+                match self.fates.next().unwrap_or(SimulatedOutcome::Commits) {
+                    SimulatedOutcome::Hangs => return vec![],
+                    fate @ (SimulatedOutcome::Limited | SimulatedOutcome::Broke) => {
+                        ItemInput::CutOff {
                             agent,
                             item,
-                            done: Box::new(AgentCompleted {
-                                attempt: 0,
-                                duration_ms: 1,
-                                base: "tip".into(),
-                                head: head(fate).into(),
-                                commits: 1,
-                                recovered: 0,
-                                ignored: 0,
-                                uncommitted: 0,
-                                status: AttemptStatus::Success,
-                                cost_usd: 0.0,
-                                result: serde_json::Value::Null,
-                            }),
+                            cut_off: SuspensionCause::Limit(limit(fate, self.now)),
+                            work: Box::new(suspended()),
+                            duration_ms: 1,
+                            cost_usd: 0.0,
+                            secured: true,
                         }
                     }
+                    SimulatedOutcome::FailsEarly => {
+                        let failed = failed(agent, item, SimulatedOutcome::FailsEarly);
+                        return vec![JobInput::Item(failed)];
+                    }
+                    fate @ (SimulatedOutcome::Fails
+                    | SimulatedOutcome::TimesOut
+                    | SimulatedOutcome::Overloaded) => failed(agent, item, fate),
+                    fate @ (SimulatedOutcome::Succeeds
+                    | SimulatedOutcome::Commits
+                    | SimulatedOutcome::Conflicts) => ItemInput::Completed {
+                        agent,
+                        item,
+                        done: Box::new(AgentCompleted {
+                            attempt: 0,
+                            duration_ms: 1,
+                            base: "tip".into(),
+                            head: head(fate).into(),
+                            commits: 1,
+                            recovered: 0,
+                            ignored: 0,
+                            uncommitted: 0,
+                            status: AttemptStatus::Success,
+                            cost_usd: 0.0,
+                            result: serde_json::Value::Null,
+                        }),
+                    },
                 }
             }
             ItemAction::HandleAgain { agent, item, failed, .. } => {
@@ -369,16 +385,18 @@ impl World {
                 ItemInput::Handled { agent, item, failure, handler: None }
             }
             ItemAction::Handle { agent, item, failure, .. } => {
-                if let Some(Fate::Hangs) = self.fates.as_slice().first() {
+                if let Some(SimulatedOutcome::Hangs) = self.fates.as_slice().first() {
                     self.fates.next();
                     return vec![];
                 }
-                let handler = self.fates.next().is_some_and(|fate| matches!(fate, Fate::Fails));
+                let handler =
+                    self.fates.next().is_some_and(|fate| matches!(fate, SimulatedOutcome::Fails));
                 let handler = handler.then(|| failure.clone());
                 ItemInput::Handled { agent, item, failure, handler }
             }
             ItemAction::Merge { item, .. } => {
-                if self.fates.next().is_some_and(|fate| matches!(fate, Fate::Conflicts)) {
+                if self.fates.next().is_some_and(|fate| matches!(fate, SimulatedOutcome::Conflicts))
+                {
                     ItemInput::Conflict { item, target: "b".into(), paths: vec!["f".into()] }
                 } else {
                     let id = self.job.map.as_ref().unwrap().item(item).unwrap().id.clone();
@@ -415,7 +433,7 @@ impl World {
             | ItemInput::CommitsGone { .. } => None,
         };
         let served = if let ItemInput::Failed { failure, .. } = &input {
-            is_served(Some(failure.kind), Usage::default(), false)
+            is_served(Some(failure.kind), TokenUsage::default(), false)
         } else {
             true
         };
@@ -425,52 +443,53 @@ impl World {
                 step: "1".into(),
                 agent: "claude".into(),
                 cost_usd: Some(self.cost_usd),
-                tokens: Usage::default(),
+                tokens: TokenUsage::default(),
                 model: None,
                 served,
                 estimated: false,
                 run: None,
             };
-            Input::Inside(Fact { agent_id: Some(agent), item_id: Some(id), event })
+            JobInput::Inside(NewEvent { agent_id: Some(agent), item_id: Some(id), event })
         });
-        used.into_iter().chain([Input::Item(input)]).collect()
+        used.into_iter().chain([JobInput::Item(input)]).collect()
     }
 }
 
 /// Returns that an attempt failed.
-fn failed(agent: AgentId, item: u32, fate: Fate) -> ItemInput {
+fn failed(agent: AgentId, item: u32, fate: SimulatedOutcome) -> ItemInput {
     let (step, failure) = (Some("1".into()), failure(fate));
     ItemInput::Failed { agent, item, step, failure, duration_ms: 1, cost_usd: 0.0, secured: true }
 }
 
-fn failure(fate: Fate) -> Failure {
+fn failure(fate: SimulatedOutcome) -> Failure {
     match fate {
-        Fate::TimesOut => Failure::new(FailureKind::Timeout, "it took longer than 5s"),
-        Fate::Overloaded => Failure::new(FailureKind::ProviderOverloaded, "no room"),
-        Fate::Succeeds
-        | Fate::Commits
-        | Fate::Conflicts
-        | Fate::Fails
-        | Fate::FailsEarly
-        | Fate::Limited
-        | Fate::Broke
-        | Fate::Hangs => Failure::new(FailureKind::CommandFailed, "exit code 1"),
+        SimulatedOutcome::TimesOut => Failure::new(ReasonCode::Timeout, "it took longer than 5s"),
+        SimulatedOutcome::Overloaded => Failure::new(ReasonCode::ProviderOverloaded, "no room"),
+        SimulatedOutcome::Succeeds
+        | SimulatedOutcome::Commits
+        | SimulatedOutcome::Conflicts
+        | SimulatedOutcome::Fails
+        | SimulatedOutcome::FailsEarly
+        | SimulatedOutcome::Limited
+        | SimulatedOutcome::Broke
+        | SimulatedOutcome::Hangs => Failure::new(ReasonCode::CommandFailed, "exit code 1"),
     }
 }
 
 /// Returns what an attempt keeps that was cut off.
 fn suspended() -> WorkSuspended {
-    let snapshot = Snapshot { head: "h".into(), index: "i".into(), files: "f".into() };
+    let snapshot = WorktreeSnapshot { head: "h".into(), index: "i".into(), files: "f".into() };
     let snapshot = Some(snapshot);
     WorkSuspended { step: None, snapshot, finished_steps: 1, counted: false }
 }
 
 /// Returns the limit that an agent ran into.
-fn limit(fate: Fate, now: Timestamp) -> Limit {
-    let kind = if matches!(fate, Fate::Broke) { LimitKind::Credits } else { LimitKind::Usage };
+fn limit(fate: SimulatedOutcome, now: Timestamp) -> QuotaLimit {
+    let kind =
+        if matches!(fate, SimulatedOutcome::Broke) { QuotaKind::Credits } else { QuotaKind::Usage };
     let resets_at = now.checked_add(Duration::from_secs(60)).unwrap();
-    let resets_at = (kind == LimitKind::Usage).then_some(resets_at);
-    Limit { kind, resets_at, window: None, message: "no more for now".into() }
+    let resets_at = (kind == QuotaKind::Usage).then_some(resets_at);
+    QuotaLimit { kind, resets_at, window: None, message: "no more for now".into() }
 }
 
 fn step(path: String) -> StepCompleted {
@@ -556,7 +575,7 @@ proptest! {
         fates in fates(),
         crashes in prop::collection::vec(1_usize..60, 0..5),
     ) {
-        let mut world = World::new(items, policy, fates);
+        let mut world = JobHarness::new(items, policy, fates);
         world.on_conflict = on_conflict;
         let mut runs = 0;
         let mut crashes = crashes.into_iter();
@@ -571,7 +590,7 @@ proptest! {
             let text = serde_json::to_string(&world.job).unwrap();
             let stored: Job = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(&stored, &world.job, "a checkpoint is the job");
-            if ending == Some(Ending::Completed) {
+            if ending == Some(RunOutcome::Completed) {
                 break;
             }
             runs += 1;
@@ -609,10 +628,10 @@ proptest! {
         // A provider without room is given five tries if the policy has no number.
         let most = policy.retry.as_ref().map_or(5, |retry| retry.attempts.get());
         let most_conflicts = if on_conflict == OnConflict::Fail { 1 } else { 2 };
-        let mut world = World::new(items, policy, fates);
+        let mut world = JobHarness::new(items, policy, fates);
         world.on_conflict = on_conflict;
         let mut runs = 0;
-        while world.run(usize::MAX) != Some(Ending::Completed) {
+        while world.run(usize::MAX) != Some(RunOutcome::Completed) {
             runs += 1;
             prop_assert!(runs < 200);
             world.write(Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None, try_now: false }.into());

@@ -3,23 +3,23 @@
 use std::time::Duration;
 
 use super::{
-    Action, CutOff, Decision, Job, MapRules, MapState, Stage, Surroundings,
-    conflict::Took,
+    Decision, DecisionContext, ItemStage, Job, JobAction, MapSettings, MapState, SuspensionCause,
+    conflict::AttemptCost,
     items::ItemAction,
-    map::{ItemState, Merging},
+    map::{CommitRange, ItemState},
     spending::later,
 };
 use crate::{
     Timestamp,
-    event::{AfterAttempt, AgentCompleted, AgentFailed, Event, Fact, WorkSuspended},
-    failure::{Class, Failure, FailureKind},
+    event::{AgentCompleted, AgentFailed, Event, FailureDecision, NewEvent, WorkSuspended},
+    failure::{Failure, ReasonClass, ReasonCode},
     ids::AgentId,
-    policy::Retry,
+    policy::RetryPolicy,
     workflow::{ErrorPolicy, OnItemFailure},
 };
 
 /// The verdict on an item whose attempt failed.
-enum Verdict {
+enum FailureVerdict {
     Retry { delay: Duration },
     DeadLetter,
     Skip,
@@ -27,48 +27,47 @@ enum Verdict {
 }
 
 /// An attempt that was cut off.
-pub(super) struct CutWork {
-    pub(super) cut_off: CutOff,
+pub(super) struct SuspendedAttempt {
+    pub(super) cut_off: SuspensionCause,
     pub(super) work: WorkSuspended,
-    pub(super) took: Took,
+    pub(super) took: AttemptCost,
     /// Set once what it left behind is safe, so that the item may fail for good.
     pub(super) secured: bool,
 }
 
 /// The items and what holds for them.
-pub(super) struct Scene<'a> {
+pub(super) struct MapContext<'a> {
     pub(super) job: &'a Job,
     pub(super) map: &'a MapState,
-    pub(super) rules: MapRules<'a>,
-    pub(super) surroundings: Surroundings<'a>,
+    pub(super) rules: MapSettings<'a>,
+    pub(super) surroundings: DecisionContext<'a>,
 }
 
-impl Scene<'_> {
+impl MapContext<'_> {
     /// Returns an item whose attempt by this agent is under way, and whether it is a probe.
     ///
     /// An answer that comes too late, or twice, finds nothing and is ignored.
     fn under_way(&self, agent: AgentId, item: u32) -> Option<(&ItemState, bool)> {
         let item = self.map.item(item)?;
         match item.stage {
-            Stage::Running { agent: by, probe } if by == agent => Some((item, probe)),
-            Stage::Running { .. }
-            | Stage::Pending
-            | Stage::Waiting { .. }
-            | Stage::Handling { .. }
-            | Stage::Unhandled(_)
-            | Stage::Merging(_)
-            | Stage::Conflicted(_)
-            | Stage::Resolving { .. }
-            | Stage::Successful
-            | Stage::DeadLettered
-            | Stage::Skipped => None,
+            ItemStage::Running { agent: by, probe } if by == agent => Some((item, probe)),
+            ItemStage::Running { .. }
+            | ItemStage::Pending
+            | ItemStage::Waiting { .. }
+            | ItemStage::Handling { .. }
+            | ItemStage::Unhandled(_)
+            | ItemStage::Merging(_)
+            | ItemStage::Conflicted(_)
+            | ItemStage::Resolving { .. }
+            | ItemStage::Successful
+            | ItemStage::DeadLettered
+            | ItemStage::Skipped => None,
         }
     }
 
     /// Returns an item whose handler is run by this agent.
     fn handling(&self, agent: AgentId, at: u32) -> Option<&ItemState> {
-        let is_so =
-            |stage: &Stage| matches!(stage, Stage::Handling { agent: by, .. } if *by == agent);
+        let is_so = |stage: &ItemStage| matches!(stage, ItemStage::Handling { agent: by, .. } if *by == agent);
         self.map.item(at).filter(|item| is_so(&item.stage))
     }
 
@@ -76,11 +75,11 @@ impl Scene<'_> {
         let Some((item, probe)) = self.under_way(agent, at) else { return Decision::default() };
         done.attempt = item.attempts + 1;
         let release = ItemAction::Release { agent, failed: false };
-        let mut actions = vec![Action::Item(release)];
+        let mut actions = vec![JobAction::Item(release)];
         if done.has_commits() {
             let AgentCompleted { base, head, commits, .. } = done.clone();
-            let commits = Merging { base, head, commits };
-            actions.push(Action::Item(ItemAction::Merge { item: at, commits }));
+            let commits = CommitRange { base, head, commits };
+            actions.push(JobAction::Item(ItemAction::Merge { item: at, commits }));
         }
         let mut facts = vec![about(item, Some(agent), Event::AgentCompleted(Box::new(done)))];
         if let Some(config) = &self.rules.policy.circuit_breaker
@@ -112,7 +111,7 @@ impl Scene<'_> {
         failed: AgentFailed,
         secured: bool,
     ) -> Decision {
-        self.end_attempt(agent, at, failed, Some(Verdict::DeadLetter), secured)
+        self.end_attempt(agent, at, failed, Some(FailureVerdict::DeadLetter), secured)
     }
 
     /// Records the end of an attempt that failed, and the fate of its item: by the error policy,
@@ -122,22 +121,22 @@ impl Scene<'_> {
         agent: AgentId,
         at: u32,
         mut failed: AgentFailed,
-        verdict: Option<Verdict>,
+        verdict: Option<FailureVerdict>,
         secured: bool,
     ) -> Decision {
         let Some((item, probe)) = self.under_way(agent, at) else { return Decision::default() };
         complete(&mut failed, item);
         let failure = failed.failure.clone();
         let verdict = verdict.unwrap_or_else(|| self.verdict(item, &failure));
-        if !secured && !matches!(verdict, Verdict::Retry { .. }) {
-            let goes_on = matches!(verdict, Verdict::Handler(_));
-            return Decision::act(Action::Item(ItemAction::Secure { agent, goes_on }));
+        if !secured && !matches!(verdict, FailureVerdict::Retry { .. }) {
+            let goes_on = matches!(verdict, FailureVerdict::Handler(_));
+            return Decision::act(JobAction::Item(ItemAction::Secure { agent, goes_on }));
         }
         failed.then = match verdict {
-            Verdict::Retry { .. } => AfterAttempt::Retry,
-            Verdict::DeadLetter => AfterAttempt::DeadLetter,
-            Verdict::Skip => AfterAttempt::Skip,
-            Verdict::Handler(_) => AfterAttempt::Handler,
+            FailureVerdict::Retry { .. } => FailureDecision::Retry,
+            FailureVerdict::DeadLetter => FailureDecision::DeadLetter,
+            FailureVerdict::Skip => FailureDecision::Skip,
+            FailureVerdict::Handler(_) => FailureDecision::Handler,
         };
         let attempts = failed.attempt;
         let narrowed = self.narrowed(&failed);
@@ -145,27 +144,27 @@ impl Scene<'_> {
         let mut release = Some(true);
         let mut actions = Vec::new();
         match verdict {
-            Verdict::Retry { delay } => {
+            FailureVerdict::Retry { delay } => {
                 release = Some(false);
                 let reason = failure.message;
                 facts.push(self.retrying(item, attempts + 1, delay, reason));
             }
-            Verdict::DeadLetter => {
+            FailureVerdict::DeadLetter => {
                 let event = Event::ItemDeadLettered { attempts, failure };
                 facts.push(about(item, Some(agent), event));
             }
-            Verdict::Skip => {
+            FailureVerdict::Skip => {
                 let reason = "`on_item_failure` is `skip`".to_owned();
                 facts.push(about(item, Some(agent), Event::ItemSkipped { reason, failure }));
             }
-            Verdict::Handler(name) => {
+            FailureVerdict::Handler(name) => {
                 release = None;
                 let handle = ItemAction::Handle { agent, item: at, name, failure };
-                actions.push(Action::Item(handle));
+                actions.push(JobAction::Item(handle));
             }
         }
         if let Some(failed) = release {
-            actions.push(Action::Item(ItemAction::Release { agent, failed }));
+            actions.push(JobAction::Item(ItemAction::Release { agent, failed }));
         }
         if let Some(config) = &self.rules.policy.circuit_breaker
             && let Some(failures) = self.map.breaker.opens(config, probe)
@@ -180,10 +179,10 @@ impl Scene<'_> {
     /// Allows half as many attempts when the provider had no room for one.
     ///
     /// All that were under way then are likely to hear the same: they count once.
-    fn narrowed(&self, failed: &AgentFailed) -> Option<Fact> {
+    fn narrowed(&self, failed: &AgentFailed) -> Option<NewEvent> {
         let began = Duration::from_millis(failed.duration_ms);
         let began = self.surroundings.now.checked_sub(began).unwrap_or(Timestamp::MIN);
-        if !FailureKind::NO_ROOM.contains(&failed.failure.kind)
+        if !ReasonCode::NO_ROOM.contains(&failed.failure.kind)
             || self.map.cut_at.is_some_and(|at| began < at)
         {
             return None;
@@ -194,7 +193,7 @@ impl Scene<'_> {
     }
 
     /// Allows one attempt more when one came through.
-    fn widened(&self) -> Option<Fact> {
+    fn widened(&self) -> Option<NewEvent> {
         let max = self.most() + 1;
         let reason = "an attempt came through".to_owned();
         (max <= self.rules.max_parallel).then(|| Event::ConcurrencyChanged { max, reason }.into())
@@ -207,23 +206,25 @@ impl Scene<'_> {
     }
 
     /// Applies the error policy.
-    fn verdict(&self, item: &ItemState, failure: &Failure) -> Verdict {
+    fn verdict(&self, item: &ItemState, failure: &Failure) -> FailureVerdict {
         let ErrorPolicy { retry, on_item_failure, .. } = self.rules.policy;
-        if item.is_uncertain() || failure.kind.class() == Class::Commit {
+        if item.is_uncertain() || failure.kind.class() == ReasonClass::Commit {
             // Another try might change the same thing twice: somebody has to decide that.
-            return Verdict::DeadLetter;
+            return FailureVerdict::DeadLetter;
         }
         let failed = item.failed + 1;
-        let retry = retry.clone().unwrap_or_else(Retry::patience);
+        let retry = retry.clone().unwrap_or_else(RetryPolicy::patience);
         // What is spent is spent, however often it is tried.
-        let is_spent = failure.kind == FailureKind::BudgetExceeded;
+        let is_spent = failure.kind == ReasonCode::BudgetExceeded;
         if !is_spent && retry.allows(failed, failure.kind) {
-            return Verdict::Retry { delay: retry.delay(failed, self.surroundings.random) };
+            return FailureVerdict::Retry { delay: retry.delay(failed, self.surroundings.random) };
         }
         match on_item_failure {
-            OnItemFailure::Dlq | OnItemFailure::Retry | OnItemFailure::Stop => Verdict::DeadLetter,
-            OnItemFailure::Skip => Verdict::Skip,
-            OnItemFailure::Custom(name) => Verdict::Handler(name.clone()),
+            OnItemFailure::Dlq | OnItemFailure::Retry | OnItemFailure::Stop => {
+                FailureVerdict::DeadLetter
+            }
+            OnItemFailure::Skip => FailureVerdict::Skip,
+            OnItemFailure::Custom(name) => FailureVerdict::Handler(name.clone()),
         }
     }
 
@@ -246,7 +247,7 @@ impl Scene<'_> {
             };
             let mut failure = failure.followed_by(&message);
             failure.cause = Some(failure.kind);
-            failure.kind = FailureKind::UnknownCommitState;
+            failure.kind = ReasonCode::UnknownCommitState;
             Event::ItemDeadLettered { attempts, failure }
         } else if let Some(broken) = handler {
             // The reason stays the item's: a replay runs the item, not its handler.
@@ -266,7 +267,7 @@ impl Scene<'_> {
         let release = ItemAction::Release { agent, failed: true };
         Decision {
             facts: vec![about(item, Some(agent), event)],
-            actions: vec![Action::Item(release)],
+            actions: vec![JobAction::Item(release)],
             tick: true,
             wake: None,
         }
@@ -278,7 +279,7 @@ impl Scene<'_> {
         attempt: u32,
         delay: Duration,
         reason: String,
-    ) -> Fact {
+    ) -> NewEvent {
         let retry_at = later(self.surroundings.now, delay);
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         about(item, None, Event::AgentRetrying { attempt, delay_ms, retry_at, reason })
@@ -295,6 +296,6 @@ fn complete(failed: &mut AgentFailed, item: &ItemState) {
 }
 
 /// Says something about an item.
-pub(super) fn about(item: &ItemState, agent_id: Option<AgentId>, event: Event) -> Fact {
-    Fact { agent_id, item_id: Some(item.id.clone()), event }
+pub(super) fn about(item: &ItemState, agent_id: Option<AgentId>, event: Event) -> NewEvent {
+    NewEvent { agent_id, item_id: Some(item.id.clone()), event }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::{
-    event::{Event, Record},
+    event::{Event, EventRecord},
     ids::ItemId,
 };
 
@@ -16,18 +16,18 @@ const MOST_KEPT: usize = 50;
 ///
 /// Its size depends on how many items there were warnings about, not on how many warnings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Warnings {
+pub struct AgentWarnings {
     /// The number of warnings.
     pub in_all: u64,
     /// The items they are about.
     pub items: BTreeSet<ItemId>,
     /// The first of them.
-    pub first: Vec<Warning>,
+    pub first: Vec<AgentWarning>,
 }
 
 /// Something that a person should know of an agent that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Warning {
+pub struct AgentWarning {
     /// The item, if the step was one of an item.
     pub item_id: Option<ItemId>,
     /// The step's path.
@@ -38,14 +38,14 @@ pub struct Warning {
     pub message: String,
 }
 
-impl Warnings {
+impl AgentWarnings {
     /// Applies the next record.
-    pub fn apply(&mut self, record: &Record) {
+    pub fn apply(&mut self, record: &EventRecord) {
         let Event::AgentWarned { step, agent, message } = &record.event else { return };
         self.in_all += 1;
         self.items.extend(record.item_id.clone());
         if self.first.len() < MOST_KEPT {
-            self.first.push(Warning {
+            self.first.push(AgentWarning {
                 item_id: record.item_id.clone(),
                 step: step.clone(),
                 agent: agent.clone(),
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn all_are_counted_and_the_first_are_kept() {
-        let mut warnings = Warnings::default();
+        let mut warnings = AgentWarnings::default();
         for number in 0..200 {
             let record = json!({
                 "format": 1, "seq": 1, "timestamp": "2026-01-02T03:04:05Z", "job_id": "job",

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::pattern::Pattern;
+use super::pattern::MatchPattern;
 
 /// One step of a path; the standard calls it a segment.
 #[derive(Clone)]
-pub(super) struct Hop {
+pub(super) struct QuerySegment {
     /// `..`: from everything below as well.
     pub(super) deep: bool,
     /// The selectors, one after the other.
@@ -25,19 +25,19 @@ pub(super) enum Selector {
     /// `1:5:2`
     Slice(Option<i64>, Option<i64>, i64),
     /// `?@.score > 5`
-    Filter(Condition),
+    Filter(FilterCondition),
 }
 
 /// A path inside a filter.
 #[derive(Clone)]
-pub(super) struct Query {
-    pub(super) origin: Origin,
-    pub(super) hops: Vec<Hop>,
+pub(super) struct FilterQuery {
+    pub(super) origin: QueryOrigin,
+    pub(super) hops: Vec<QuerySegment>,
 }
 
 /// Where a path inside a filter starts.
 #[derive(Clone, Copy)]
-pub(super) enum Origin {
+pub(super) enum QueryOrigin {
     /// `@`: the part that is tested.
     Tested,
     /// `$`: the document. What the path leads to is the same for every part that is tested, so it
@@ -46,7 +46,7 @@ pub(super) enum Origin {
 }
 
 /// Returns whether steps lead to one part at most, in any document.
-pub(super) fn is_singular(hops: &[Hop]) -> bool {
+pub(super) fn is_singular(hops: &[QuerySegment]) -> bool {
     hops.iter().all(|hop| {
         let one = matches!(hop.selectors.as_slice(), [Selector::Name(_) | Selector::Index(_)]);
         one && !hop.deep
@@ -55,7 +55,7 @@ pub(super) fn is_singular(hops: &[Hop]) -> bool {
 
 /// A test.
 #[derive(Clone)]
-pub(super) enum Condition {
+pub(super) enum FilterCondition {
     /// `a || b || c`
     Any(Vec<Self>),
     /// `a && b && c`
@@ -63,16 +63,16 @@ pub(super) enum Condition {
     /// `!a`
     Not(Box<Self>),
     /// `a < b`
-    Compare(Relation, Operand, Operand),
+    Compare(FilterComparison, FilterOperand, FilterOperand),
     /// A path on its own: whether it leads anywhere.
-    Exists(Query),
+    Exists(FilterQuery),
     /// `match(a, 'pattern')`
-    Matches(Operand, Pattern),
+    Matches(FilterOperand, MatchPattern),
 }
 
 /// The operator of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Relation {
+pub(super) enum FilterComparison {
     /// `==`
     Equal,
     /// `!=`
@@ -89,15 +89,15 @@ pub(super) enum Relation {
 
 /// One value, or nothing.
 #[derive(Clone)]
-pub(super) enum Operand {
+pub(super) enum FilterOperand {
     /// A value as written.
     Literal(Value),
     /// The value at a singular path.
-    Part(Query),
+    Part(FilterQuery),
     /// `length(a)`
     Length(Box<Self>),
     /// `count(@.*)`
-    Count(Query),
+    Count(FilterQuery),
     /// `value(@..a)`
-    Only(Query),
+    Only(FilterQuery),
 }

@@ -5,11 +5,11 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::{
-    ast::{Condition, Operand, Query, Relation, is_singular},
-    cursor::{Cursor, fault},
-    pattern::{Pattern, compile},
+    ast::{FilterComparison, FilterCondition, FilterOperand, FilterQuery, is_singular},
+    cursor::{PathParser, fault},
+    pattern::{MatchPattern, compile},
 };
-use crate::{diagnostic::Fault, nearest::did_you_mean};
+use crate::{diagnostic::ParseError, nearest::did_you_mean};
 
 /// The maximum number of patterns in one path, so that all of them fit into memory.
 const PATTERNS: usize = 32;
@@ -19,38 +19,38 @@ const FUNCTIONS: &[(&str, usize)] =
     &[("count", 1), ("length", 1), ("match", 2), ("search", 2), ("value", 1)];
 
 /// The comparisons and how they are written; the longer of two comes first.
-const RELATIONS: &[(&str, Relation)] = &[
-    ("==", Relation::Equal),
-    ("!=", Relation::NotEqual),
-    ("<=", Relation::AtMost),
-    ("<", Relation::Less),
-    (">=", Relation::AtLeast),
-    (">", Relation::Greater),
+const RELATIONS: &[(&str, FilterComparison)] = &[
+    ("==", FilterComparison::Equal),
+    ("!=", FilterComparison::NotEqual),
+    ("<=", FilterComparison::AtMost),
+    ("<", FilterComparison::Less),
+    (">=", FilterComparison::AtLeast),
+    (">", FilterComparison::Greater),
 ];
 
 /// Something in a filter whose use is not known yet, and where it stands.
-struct Found {
-    kind: Kind,
+struct FilterTerm {
+    kind: FilterTermKind,
     range: Range<usize>,
 }
 
-enum Kind {
+enum FilterTermKind {
     Literal(Value),
-    Query(Query),
+    Query(FilterQuery),
     /// A function that gives a value.
-    Value(Operand),
+    Value(FilterOperand),
     /// A function that is a test.
-    Test(Condition),
+    Test(FilterCondition),
 }
 
-impl Cursor<'_> {
+impl PathParser<'_> {
     /// Reads a condition: `a || b`.
-    pub(super) fn condition(&mut self) -> Result<Condition, Fault> {
+    pub(super) fn condition(&mut self) -> Result<FilterCondition, ParseError> {
         self.nested(|cursor| {
             cursor.chain(
                 "||",
-                |cursor| cursor.chain("&&", Self::basic, Condition::All),
-                Condition::Any,
+                |cursor| cursor.chain("&&", Self::basic, FilterCondition::All),
+                FilterCondition::Any,
             )
         })
     }
@@ -59,9 +59,9 @@ impl Cursor<'_> {
     fn chain(
         &mut self,
         operator: &str,
-        part: fn(&mut Self) -> Result<Condition, Fault>,
-        all: fn(Vec<Condition>) -> Condition,
-    ) -> Result<Condition, Fault> {
+        part: fn(&mut Self) -> Result<FilterCondition, ParseError>,
+        all: fn(Vec<FilterCondition>) -> FilterCondition,
+    ) -> Result<FilterCondition, ParseError> {
         let first = part(self)?;
         let mut parts = vec![first];
         loop {
@@ -83,7 +83,7 @@ impl Cursor<'_> {
         })
     }
 
-    fn basic(&mut self) -> Result<Condition, Fault> {
+    fn basic(&mut self) -> Result<FilterCondition, ParseError> {
         let start = self.at;
         if self.take("!") {
             self.blank();
@@ -95,7 +95,7 @@ impl Cursor<'_> {
                 self.not_of_a_comparison(start)?;
                 inner
             };
-            return Ok(Condition::Not(Box::new(inner)));
+            return Ok(FilterCondition::Not(Box::new(inner)));
         }
         if self.peek() == Some('(') {
             return self.parentheses();
@@ -106,14 +106,14 @@ impl Cursor<'_> {
         if let Some(relation) = self.relation()? {
             self.blank();
             let right = self.found()?;
-            return Ok(Condition::Compare(relation, comparable(left)?, comparable(right)?));
+            return Ok(FilterCondition::Compare(relation, comparable(left)?, comparable(right)?));
         }
         self.at = end;
         test(left)
     }
 
     /// `!@.a == 1` could mean two things, so the standard wants parentheses.
-    fn not_of_a_comparison(&mut self, start: usize) -> Result<(), Fault> {
+    fn not_of_a_comparison(&mut self, start: usize) -> Result<(), ParseError> {
         let end = self.at;
         self.blank();
         if self.relation()?.is_some() {
@@ -125,7 +125,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    fn parentheses(&mut self) -> Result<Condition, Fault> {
+    fn parentheses(&mut self) -> Result<FilterCondition, ParseError> {
         self.need("(", "`(`")?;
         self.blank();
         let inner = self.condition()?;
@@ -134,7 +134,7 @@ impl Cursor<'_> {
         Ok(inner)
     }
 
-    fn relation(&mut self) -> Result<Option<Relation>, Fault> {
+    fn relation(&mut self) -> Result<Option<FilterComparison>, ParseError> {
         let found = RELATIONS.iter().find(|(symbol, _)| self.take(symbol));
         if found.is_none() && self.peek() == Some('=') {
             let mut fault = fault(self.at..self.at + 1, "`=` compares nothing");
@@ -145,23 +145,23 @@ impl Cursor<'_> {
     }
 
     /// Reads a literal, a query or a call.
-    fn found(&mut self) -> Result<Found, Fault> {
+    fn found(&mut self) -> Result<FilterTerm, ParseError> {
         let start = self.at;
         let kind = if let Some(query) = self.query()? {
-            Kind::Query(query)
+            FilterTermKind::Query(query)
         } else {
             match self.peek() {
-                Some('\'' | '"') => Kind::Literal(Value::String(self.quoted()?)),
-                Some('0'..='9' | '-') => Kind::Literal(self.number()?),
+                Some('\'' | '"') => FilterTermKind::Literal(Value::String(self.quoted()?)),
+                Some('0'..='9' | '-') => FilterTermKind::Literal(self.number()?),
                 Some(c) if c.is_ascii_alphabetic() => self.word()?,
                 _ => return Err(self.expected("a path, a value or a function")),
             }
         };
-        Ok(Found { kind, range: start..self.at })
+        Ok(FilterTerm { kind, range: start..self.at })
     }
 
     /// Reads what starts with a letter.
-    fn word(&mut self) -> Result<Kind, Fault> {
+    fn word(&mut self) -> Result<FilterTermKind, ParseError> {
         let start = self.at;
         let word = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
         let range = start..self.at;
@@ -169,9 +169,9 @@ impl Cursor<'_> {
             return self.nested(|cursor| cursor.call(word, range));
         }
         match word {
-            "true" => Ok(Kind::Literal(Value::Bool(true))),
-            "false" => Ok(Kind::Literal(Value::Bool(false))),
-            "null" => Ok(Kind::Literal(Value::Null)),
+            "true" => Ok(FilterTermKind::Literal(Value::Bool(true))),
+            "false" => Ok(FilterTermKind::Literal(Value::Bool(false))),
+            "null" => Ok(FilterTermKind::Literal(Value::Null)),
             _ if FUNCTIONS.iter().any(|(known, _)| *known == word) => {
                 let mut fault = fault(range, format!("`{word}` is a function"));
                 fault.help = Some(format!("write `{word}(…)`, with nothing before the `(`"));
@@ -186,23 +186,33 @@ impl Cursor<'_> {
     }
 
     /// Reads the arguments of a call; the parenthesis is open.
-    fn call(&mut self, name: &str, range: Range<usize>) -> Result<Kind, Fault> {
+    fn call(&mut self, name: &str, range: Range<usize>) -> Result<FilterTermKind, ParseError> {
         let Some((_, count)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
             let help = did_you_mean(name, FUNCTIONS.iter().map(|(known, _)| *known));
-            return Err(Fault { range, message: format!("there is no function `{name}`"), help });
+            return Err(ParseError {
+                range,
+                message: format!("there is no function `{name}`"),
+                help,
+            });
         };
         let arguments = self.arguments()?;
         let given = arguments.len();
         let mut arguments = arguments.into_iter();
         let range = range.start..self.at;
         match (name, arguments.next(), arguments.next()) {
-            ("length", Some(a), None) => Ok(Kind::Value(Operand::Length(Box::new(comparable(a)?)))),
-            ("count", Some(a), None) => Ok(Kind::Value(Operand::Count(nodes(a, name)?))),
-            ("value", Some(a), None) => Ok(Kind::Value(Operand::Only(nodes(a, name)?))),
+            ("length", Some(a), None) => {
+                Ok(FilterTermKind::Value(FilterOperand::Length(Box::new(comparable(a)?))))
+            }
+            ("count", Some(a), None) => {
+                Ok(FilterTermKind::Value(FilterOperand::Count(nodes(a, name)?)))
+            }
+            ("value", Some(a), None) => {
+                Ok(FilterTermKind::Value(FilterOperand::Only(nodes(a, name)?)))
+            }
             ("match" | "search", Some(text), Some(pattern)) if given == *count => {
                 let text = comparable(text)?;
                 let pattern = self.pattern(pattern, name == "match")?;
-                Ok(Kind::Test(Condition::Matches(text, pattern)))
+                Ok(FilterTermKind::Test(FilterCondition::Matches(text, pattern)))
             }
             _ => {
                 let plural = if *count == 1 { "" } else { "s" };
@@ -211,7 +221,7 @@ impl Cursor<'_> {
         }
     }
 
-    fn arguments(&mut self) -> Result<Vec<Found>, Fault> {
+    fn arguments(&mut self) -> Result<Vec<FilterTerm>, ParseError> {
         let mut arguments = Vec::new();
         self.blank();
         if self.take(")") {
@@ -229,27 +239,27 @@ impl Cursor<'_> {
     }
 
     /// Takes something as a pattern; one that is written out is checked now.
-    fn pattern(&mut self, found: Found, whole: bool) -> Result<Pattern, Fault> {
+    fn pattern(&mut self, found: FilterTerm, whole: bool) -> Result<MatchPattern, ParseError> {
         let range = found.range.clone();
         let operand = comparable(found)?;
-        let Operand::Literal(Value::String(text)) = &operand else {
-            return Ok(Pattern::Found { operand: Box::new(operand), whole });
+        let FilterOperand::Literal(Value::String(text)) = &operand else {
+            return Ok(MatchPattern::Found { operand: Box::new(operand), whole });
         };
         if self.patterns == PATTERNS {
             return Err(fault(range, format!("a path can have at most {PATTERNS} patterns")));
         }
         self.patterns += 1;
-        let pattern = compile(text, whole).map(Pattern::Written);
+        let pattern = compile(text, whole).map(MatchPattern::Written);
         pattern.map_err(|reason| fault(range, format!("the pattern cannot be used: {reason}")))
     }
 }
 
 /// Takes something as a test of its own.
-fn test(found: Found) -> Result<Condition, Fault> {
+fn test(found: FilterTerm) -> Result<FilterCondition, ParseError> {
     match found.kind {
-        Kind::Query(query) => Ok(Condition::Exists(query)),
-        Kind::Test(condition) => Ok(condition),
-        Kind::Literal(_) | Kind::Value(_) => {
+        FilterTermKind::Query(query) => Ok(FilterCondition::Exists(query)),
+        FilterTermKind::Test(condition) => Ok(condition),
+        FilterTermKind::Literal(_) | FilterTermKind::Value(_) => {
             let mut fault = fault(found.range, "a value is no test");
             fault.help = Some("compare it with something".to_owned());
             Err(fault)
@@ -258,25 +268,25 @@ fn test(found: Found) -> Result<Condition, Fault> {
 }
 
 /// Takes something as one value.
-fn comparable(found: Found) -> Result<Operand, Fault> {
+fn comparable(found: FilterTerm) -> Result<FilterOperand, ParseError> {
     match found.kind {
-        Kind::Literal(value) => Ok(Operand::Literal(value)),
-        Kind::Value(operand) => Ok(operand),
-        Kind::Query(query) if is_singular(&query.hops) => Ok(Operand::Part(query)),
-        Kind::Query(_) => {
+        FilterTermKind::Literal(value) => Ok(FilterOperand::Literal(value)),
+        FilterTermKind::Value(operand) => Ok(operand),
+        FilterTermKind::Query(query) if is_singular(&query.hops) => Ok(FilterOperand::Part(query)),
+        FilterTermKind::Query(_) => {
             let mut fault = fault(found.range, "this path can lead to more than one value");
             fault.help = Some("compare `count(…)` or `value(…)` of it".to_owned());
             Err(fault)
         }
-        Kind::Test(_) => Err(fault(found.range, "a test has no value")),
+        FilterTermKind::Test(_) => Err(fault(found.range, "a test has no value")),
     }
 }
 
 /// Takes something as a path to any number of parts.
-fn nodes(found: Found, function: &str) -> Result<Query, Fault> {
+fn nodes(found: FilterTerm, function: &str) -> Result<FilterQuery, ParseError> {
     match found.kind {
-        Kind::Query(query) => Ok(query),
-        Kind::Literal(_) | Kind::Value(_) | Kind::Test(_) => {
+        FilterTermKind::Query(query) => Ok(query),
+        FilterTermKind::Literal(_) | FilterTermKind::Value(_) | FilterTermKind::Test(_) => {
             Err(fault(found.range, format!("`{function}` takes a path")))
         }
     }

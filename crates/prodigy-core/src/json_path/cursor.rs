@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use crate::diagnostic::Fault;
+use crate::diagnostic::ParseError;
 
 /// The maximum nesting of filters and parentheses.
 const DEEPEST: usize = 64;
 
 /// Reads a path from left to right.
-pub(super) struct Cursor<'text> {
+pub(super) struct PathParser<'text> {
     text: &'text str,
     /// The number of bytes read so far.
     pub(super) at: usize,
@@ -19,7 +19,7 @@ pub(super) struct Cursor<'text> {
     pub(super) root_queries: usize,
 }
 
-impl<'text> Cursor<'text> {
+impl<'text> PathParser<'text> {
     pub(super) fn new(text: &'text str) -> Self {
         Self { text, at: 0, depth: 0, patterns: 0, root_queries: 0 }
     }
@@ -69,12 +69,12 @@ impl<'text> Cursor<'text> {
     }
 
     /// Takes a piece of text that must be next.
-    pub(super) fn need(&mut self, text: &str, expected: &str) -> Result<(), Fault> {
+    pub(super) fn need(&mut self, text: &str, expected: &str) -> Result<(), ParseError> {
         if self.take(text) { Ok(()) } else { Err(self.expected(expected)) }
     }
 
     /// Says what should be next.
-    pub(super) fn expected(&self, expected: &str) -> Fault {
+    pub(super) fn expected(&self, expected: &str) -> ParseError {
         let (end, found) = match self.peek() {
             None => (self.at, "the end".to_owned()),
             Some(' ' | '\t' | '\n' | '\r') => (self.at + 1, "a blank".to_owned()),
@@ -86,8 +86,8 @@ impl<'text> Cursor<'text> {
     /// Reads something one level deeper.
     pub(super) fn nested<T>(
         &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
+        read: impl FnOnce(&mut Self) -> Result<T, ParseError>,
+    ) -> Result<T, ParseError> {
         if self.depth == DEEPEST {
             let message = format!("the path is nested more than {DEEPEST} levels deep");
             return Err(fault(self.at..self.at, message));
@@ -100,6 +100,6 @@ impl<'text> Cursor<'text> {
 }
 
 /// Creates a fault without help.
-pub(super) fn fault(range: Range<usize>, message: impl Into<String>) -> Fault {
-    Fault { range, message: message.into(), help: None }
+pub(super) fn fault(range: Range<usize>, message: impl Into<String>) -> ParseError {
+    ParseError { range, message: message.into(), help: None }
 }

@@ -7,12 +7,12 @@ use serde_json::value::RawValue;
 
 use super::{
     DEEPEST, Error,
-    ast::{Hop, Origin, Query, Selector},
+    ast::{FilterQuery, QueryOrigin, QuerySegment, Selector},
     raw,
 };
 
 /// A path on its way through one document.
-pub(super) struct Search<'a> {
+pub(super) struct PathEvaluator<'a> {
     root: &'a RawValue,
     /// The results of the queries in filters that start at the root, once they are known.
     known: Vec<OnceCell<Vec<&'a RawValue>>>,
@@ -20,7 +20,7 @@ pub(super) struct Search<'a> {
     pub(super) pattern: RefCell<Option<(String, bool, Option<Regex>)>>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> PathEvaluator<'a> {
     /// Starts a search.
     pub(super) fn new(root: &'a RawValue, root_queries: usize) -> Self {
         let known = std::iter::repeat_with(OnceCell::new).take(root_queries).collect();
@@ -30,7 +30,7 @@ impl<'a> Search<'a> {
     /// Returns where steps lead from one part.
     pub(super) fn follow(
         &self,
-        hops: &[Hop],
+        hops: &[QuerySegment],
         start: &'a RawValue,
     ) -> Result<Vec<&'a RawValue>, Error> {
         let mut parts = vec![start];
@@ -51,12 +51,12 @@ impl<'a> Search<'a> {
     /// Returns where a query in a filter leads.
     pub(super) fn query(
         &self,
-        query: &Query,
+        query: &FilterQuery,
         tested: &'a RawValue,
     ) -> Result<Vec<&'a RawValue>, Error> {
         match query.origin {
-            Origin::Tested => self.follow(&query.hops, tested),
-            Origin::Root(number) => {
+            QueryOrigin::Tested => self.follow(&query.hops, tested),
+            QueryOrigin::Root(number) => {
                 let known = self.known.get(number);
                 if let Some(parts) = known.and_then(OnceCell::get) {
                     return Ok(parts.clone());

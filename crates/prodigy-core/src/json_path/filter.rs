@@ -6,18 +6,22 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     Error,
-    ast::{Condition, Operand, Relation},
-    eval::Search,
-    pattern::{Pattern, compile},
+    ast::{FilterComparison, FilterCondition, FilterOperand},
+    eval::PathEvaluator,
+    pattern::{MatchPattern, compile},
     raw,
 };
 use crate::expr::order;
 
-impl<'a> Search<'a> {
+impl<'a> PathEvaluator<'a> {
     /// Returns whether a condition holds for a part.
-    pub(super) fn holds(&self, condition: &Condition, tested: &'a RawValue) -> Result<bool, Error> {
+    pub(super) fn holds(
+        &self,
+        condition: &FilterCondition,
+        tested: &'a RawValue,
+    ) -> Result<bool, Error> {
         match condition {
-            Condition::Any(conditions) => {
+            FilterCondition::Any(conditions) => {
                 for condition in conditions {
                     if self.holds(condition, tested)? {
                         return Ok(true);
@@ -25,7 +29,7 @@ impl<'a> Search<'a> {
                 }
                 Ok(false)
             }
-            Condition::All(conditions) => {
+            FilterCondition::All(conditions) => {
                 for condition in conditions {
                     if !self.holds(condition, tested)? {
                         return Ok(false);
@@ -33,13 +37,13 @@ impl<'a> Search<'a> {
                 }
                 Ok(true)
             }
-            Condition::Not(condition) => Ok(!self.holds(condition, tested)?),
-            Condition::Compare(relation, a, b) => {
+            FilterCondition::Not(condition) => Ok(!self.holds(condition, tested)?),
+            FilterCondition::Compare(relation, a, b) => {
                 let (a, b) = (self.operand(a, tested)?, self.operand(b, tested)?);
                 Ok(compare(*relation, a.as_ref(), b.as_ref()))
             }
-            Condition::Exists(query) => Ok(!self.query(query, tested)?.is_empty()),
-            Condition::Matches(text, pattern) => match self.operand(text, tested)? {
+            FilterCondition::Exists(query) => Ok(!self.query(query, tested)?.is_empty()),
+            FilterCondition::Matches(text, pattern) => match self.operand(text, tested)? {
                 Some(Value::String(text)) => self.matches(&text, pattern, tested),
                 _ => Ok(false),
             },
@@ -47,30 +51,39 @@ impl<'a> Search<'a> {
     }
 
     /// Returns a value; `None` is the nothing of the standard, which is not `null`.
-    fn operand(&self, operand: &Operand, tested: &'a RawValue) -> Result<Option<Value>, Error> {
+    fn operand(
+        &self,
+        operand: &FilterOperand,
+        tested: &'a RawValue,
+    ) -> Result<Option<Value>, Error> {
         match operand {
-            Operand::Literal(value) => Ok(Some(value.clone())),
-            Operand::Part(query) => {
+            FilterOperand::Literal(value) => Ok(Some(value.clone())),
+            FilterOperand::Part(query) => {
                 self.query(query, tested)?.first().map(|part| raw::value(part)).transpose()
             }
-            Operand::Length(operand) => Ok(match self.operand(operand, tested)? {
+            FilterOperand::Length(operand) => Ok(match self.operand(operand, tested)? {
                 Some(Value::String(text)) => Some(text.chars().count().into()),
                 Some(Value::Array(values)) => Some(values.len().into()),
                 Some(Value::Object(fields)) => Some(fields.len().into()),
                 Some(Value::Null | Value::Bool(_) | Value::Number(_)) | None => None,
             }),
-            Operand::Count(query) => Ok(Some(self.query(query, tested)?.len().into())),
-            Operand::Only(query) => match self.query(query, tested)?.as_slice() {
+            FilterOperand::Count(query) => Ok(Some(self.query(query, tested)?.len().into())),
+            FilterOperand::Only(query) => match self.query(query, tested)?.as_slice() {
                 [part] => raw::value(part).map(Some),
                 _ => Ok(None),
             },
         }
     }
 
-    fn matches(&self, text: &str, pattern: &Pattern, tested: &'a RawValue) -> Result<bool, Error> {
+    fn matches(
+        &self,
+        text: &str,
+        pattern: &MatchPattern,
+        tested: &'a RawValue,
+    ) -> Result<bool, Error> {
         let (operand, whole) = match pattern {
-            Pattern::Written(regex) => return Ok(regex.is_match(text)),
-            Pattern::Found { operand, whole } => (operand, *whole),
+            MatchPattern::Written(regex) => return Ok(regex.is_match(text)),
+            MatchPattern::Found { operand, whole } => (operand, *whole),
         };
         let Some(Value::String(pattern)) = self.operand(operand, tested)? else {
             return Ok(false);
@@ -90,14 +103,14 @@ impl<'a> Search<'a> {
     }
 }
 
-fn compare(relation: Relation, a: Option<&Value>, b: Option<&Value>) -> bool {
+fn compare(relation: FilterComparison, a: Option<&Value>, b: Option<&Value>) -> bool {
     match relation {
-        Relation::Equal => equal(a, b),
-        Relation::NotEqual => !equal(a, b),
-        Relation::Less => less(a, b),
-        Relation::AtMost => less(a, b) || equal(a, b),
-        Relation::Greater => less(b, a),
-        Relation::AtLeast => less(b, a) || equal(a, b),
+        FilterComparison::Equal => equal(a, b),
+        FilterComparison::NotEqual => !equal(a, b),
+        FilterComparison::Less => less(a, b),
+        FilterComparison::AtMost => less(a, b) || equal(a, b),
+        FilterComparison::Greater => less(b, a),
+        FilterComparison::AtLeast => less(b, a) || equal(a, b),
     }
 }
 

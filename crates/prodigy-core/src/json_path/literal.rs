@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::cursor::{Cursor, fault};
-use crate::{diagnostic::Fault, expr::order};
+use super::cursor::{PathParser, fault};
+use crate::{diagnostic::ParseError, expr::order};
 
 /// The largest whole number that the standard allows.
 const LARGEST: i64 = (1 << 53) - 1;
 
-impl Cursor<'_> {
+impl PathParser<'_> {
     /// Reads a name after a dot.
-    pub(super) fn name(&mut self) -> Result<String, Fault> {
+    pub(super) fn name(&mut self) -> Result<String, ParseError> {
         let first = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
         if !self.peek().is_some_and(first) {
             let mut fault = self.expected("a name or `*` after the dot");
@@ -23,7 +23,7 @@ impl Cursor<'_> {
     }
 
     /// Reads a whole number, if one is next.
-    pub(super) fn whole(&mut self) -> Result<Option<i64>, Fault> {
+    pub(super) fn whole(&mut self) -> Result<Option<i64>, ParseError> {
         let start = self.at;
         self.take("-");
         let digits = self.take_while(|c| c.is_ascii_digit());
@@ -44,7 +44,7 @@ impl Cursor<'_> {
     }
 
     /// Reads a number.
-    pub(super) fn number(&mut self) -> Result<Value, Fault> {
+    pub(super) fn number(&mut self) -> Result<Value, ParseError> {
         let start = self.at;
         let text = self.take_while(|c| matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
         let number = order::number(text).map(Value::Number);
@@ -52,7 +52,7 @@ impl Cursor<'_> {
     }
 
     /// Reads a text in quotes; the first quote is next.
-    pub(super) fn quoted(&mut self) -> Result<String, Fault> {
+    pub(super) fn quoted(&mut self) -> Result<String, ParseError> {
         let start = self.at;
         let quote = self.next();
         let mut text = String::new();
@@ -74,7 +74,7 @@ impl Cursor<'_> {
     }
 
     /// Reads what follows a backslash.
-    fn escape(&mut self, start: usize, quote: Option<char>) -> Result<char, Fault> {
+    fn escape(&mut self, start: usize, quote: Option<char>) -> Result<char, ParseError> {
         match self.next() {
             Some('b') => Ok('\u{8}'),
             Some('f') => Ok('\u{c}'),
@@ -94,7 +94,7 @@ impl Cursor<'_> {
     }
 
     /// Reads the digits after `\u`; a character beyond the first 65,536 is written as two.
-    fn unicode(&mut self, start: usize) -> Result<char, Fault> {
+    fn unicode(&mut self, start: usize) -> Result<char, ParseError> {
         let first = self.digits();
         let code = match first {
             Some(high @ 0xD800..=0xDBFF) if self.take("\\u") => match self.digits() {

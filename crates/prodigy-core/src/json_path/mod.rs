@@ -24,7 +24,7 @@ use std::fmt;
 
 use serde_json::{Value, value::RawValue};
 
-use crate::diagnostic::Fault;
+use crate::diagnostic::ParseError;
 
 /// The maximum nesting of a document; the reader of JSON values has the same limit.
 const DEEPEST: usize = 128;
@@ -44,14 +44,14 @@ pub enum Error {
 #[derive(Clone)]
 pub struct JsonPath {
     source: String,
-    hops: Vec<ast::Hop>,
+    hops: Vec<ast::QuerySegment>,
     /// The number of queries in filters that start at the root.
     root_queries: usize,
 }
 
 impl JsonPath {
     /// Reads a path.
-    pub fn parse(source: &str) -> Result<Self, Fault> {
+    pub fn parse(source: &str) -> Result<Self, ParseError> {
         let (hops, root_queries) = parse::path(source)?;
         Ok(Self { source: source.to_owned(), hops, root_queries })
     }
@@ -73,7 +73,7 @@ impl JsonPath {
 
     /// Returns the parts of a document that the path leads to, in the order of the standard.
     pub fn parts<'a>(&self, document: &'a RawValue) -> Result<Vec<&'a RawValue>, Error> {
-        eval::Search::new(document, self.root_queries).follow(&self.hops, document)
+        eval::PathEvaluator::new(document, self.root_queries).follow(&self.hops, document)
     }
 
     /// Returns the parts of a document that are items.

@@ -1,20 +1,20 @@
 //! From the text of a path to its steps.
 
 use super::{
-    ast::{Hop, Origin, Query, Selector},
-    cursor::{Cursor, fault},
+    ast::{FilterQuery, QueryOrigin, QuerySegment, Selector},
+    cursor::{PathParser, fault},
 };
-use crate::diagnostic::Fault;
+use crate::diagnostic::ParseError;
 
 /// The longest path, in bytes.
 const LONGEST: usize = 64 * 1024;
 
 /// Reads a path that is all of the text, and counts its queries that start at the root.
-pub(super) fn path(text: &str) -> Result<(Vec<Hop>, usize), Fault> {
+pub(super) fn path(text: &str) -> Result<(Vec<QuerySegment>, usize), ParseError> {
     if text.len() > LONGEST {
         return Err(fault(0..text.len(), "the path is longer than 64 KiB"));
     }
-    let mut cursor = Cursor::new(text);
+    let mut cursor = PathParser::new(text);
     if !cursor.take("$") {
         let mut fault = cursor.expected("`$` at the start of the path");
         let dot = if text.starts_with(['.', '[']) { "" } else { "." };
@@ -36,7 +36,7 @@ fn is_likely(text: &str) -> bool {
 }
 
 /// Says what is wrong after the last step that could be read.
-fn after_hops(cursor: &Cursor<'_>, text: &str) -> Fault {
+fn after_hops(cursor: &PathParser<'_>, text: &str) -> ParseError {
     let mut fault = cursor.expected("`.`, `[` or the end");
     let read = text.get(..cursor.at).unwrap_or_default();
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -50,22 +50,22 @@ fn after_hops(cursor: &Cursor<'_>, text: &str) -> Fault {
     fault
 }
 
-impl Cursor<'_> {
+impl PathParser<'_> {
     /// Reads a query in a filter, if one is next.
-    pub(super) fn query(&mut self) -> Result<Option<Query>, Fault> {
+    pub(super) fn query(&mut self) -> Result<Option<FilterQuery>, ParseError> {
         let origin = if self.take("@") {
-            Origin::Tested
+            QueryOrigin::Tested
         } else if self.take("$") {
             self.root_queries += 1;
-            Origin::Root(self.root_queries - 1)
+            QueryOrigin::Root(self.root_queries - 1)
         } else {
             return Ok(None);
         };
-        Ok(Some(Query { origin, hops: self.hops()? }))
+        Ok(Some(FilterQuery { origin, hops: self.hops()? }))
     }
 
     /// Reads steps up to something that is none.
-    fn hops(&mut self) -> Result<Vec<Hop>, Fault> {
+    fn hops(&mut self) -> Result<Vec<QuerySegment>, ParseError> {
         let mut hops = Vec::new();
         loop {
             let start = self.at;
@@ -79,11 +79,11 @@ impl Cursor<'_> {
                 self.at = start;
                 return Ok(hops);
             };
-            hops.push(Hop { deep, selectors });
+            hops.push(QuerySegment { deep, selectors });
         }
     }
 
-    fn brackets(&mut self) -> Result<Vec<Selector>, Fault> {
+    fn brackets(&mut self) -> Result<Vec<Selector>, ParseError> {
         let mut selectors = Vec::new();
         self.need("[", "`[`")?;
         loop {
@@ -97,7 +97,7 @@ impl Cursor<'_> {
         }
     }
 
-    fn selector(&mut self) -> Result<Selector, Fault> {
+    fn selector(&mut self) -> Result<Selector, ParseError> {
         match self.peek() {
             Some('\'' | '"') => self.quoted().map(Selector::Name),
             Some('*') => {
@@ -121,7 +121,7 @@ impl Cursor<'_> {
         }
     }
 
-    fn index_or_slice(&mut self) -> Result<Selector, Fault> {
+    fn index_or_slice(&mut self) -> Result<Selector, ParseError> {
         let start = self.whole()?;
         self.blank();
         if let Some(index) = start

@@ -2,20 +2,20 @@
 
 use regex::{Regex, RegexBuilder};
 
-use super::ast::Operand;
+use super::ast::FilterOperand;
 
 /// The largest compiled pattern, in bytes.
 const SIZE: usize = 1 << 20;
 
 /// The pattern of `match` and `search`.
 #[derive(Clone)]
-pub(super) enum Pattern {
+pub(super) enum MatchPattern {
     /// It stands in the path.
     Written(Regex),
     /// It comes from the document.
     Found {
         /// From where.
-        operand: Box<Operand>,
+        operand: Box<FilterOperand>,
         /// Set if it must match all of the text.
         whole: bool,
     },

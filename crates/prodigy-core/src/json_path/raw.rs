@@ -28,7 +28,7 @@ pub(super) fn children(part: &RawValue) -> Result<Vec<&RawValue>, Error> {
         Ok(serde_json::from_str(part.get())?)
     } else if is_object(part) {
         let mut reader = serde_json::Deserializer::from_str(part.get());
-        Ok(reader.deserialize_map(Values)?)
+        Ok(reader.deserialize_map(ObjectValues)?)
     } else {
         Ok(Vec::new())
     }
@@ -40,13 +40,13 @@ pub(super) fn member<'a>(part: &'a RawValue, name: &str) -> Result<Option<&'a Ra
         return Ok(None);
     }
     let mut reader = serde_json::Deserializer::from_str(part.get());
-    Ok(reader.deserialize_map(Member(name))?)
+    Ok(reader.deserialize_map(ObjectMember(name))?)
 }
 
 /// Takes the values of an object.
-struct Values;
+struct ObjectValues;
 
-impl<'de> Visitor<'de> for Values {
+impl<'de> Visitor<'de> for ObjectValues {
     type Value = Vec<&'de RawValue>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,9 +63,9 @@ impl<'de> Visitor<'de> for Values {
 }
 
 /// Takes one value of an object and passes over the others.
-struct Member<'n>(&'n str);
+struct ObjectMember<'n>(&'n str);
 
-impl<'de> Visitor<'de> for Member<'_> {
+impl<'de> Visitor<'de> for ObjectMember<'_> {
     type Value = Option<&'de RawValue>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,7 +74,7 @@ impl<'de> Visitor<'de> for Member<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = None;
-        while let Some(wanted) = map.next_key_seed(IsName(self.0))? {
+        while let Some(wanted) = map.next_key_seed(NameMatcher(self.0))? {
             if wanted {
                 found = Some(map.next_value()?);
             } else {
@@ -86,9 +86,9 @@ impl<'de> Visitor<'de> for Member<'_> {
 }
 
 /// Compares a name without making a copy of it.
-struct IsName<'n>(&'n str);
+struct NameMatcher<'n>(&'n str);
 
-impl<'de> DeserializeSeed<'de> for IsName<'_> {
+impl<'de> DeserializeSeed<'de> for NameMatcher<'_> {
     type Value = bool;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
@@ -96,7 +96,7 @@ impl<'de> DeserializeSeed<'de> for IsName<'_> {
     }
 }
 
-impl Visitor<'_> for IsName<'_> {
+impl Visitor<'_> for NameMatcher<'_> {
     type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{
-    Violation,
+    SchemaViolation,
     number::{canonical, is_integer, is_multiple, is_within},
     pointer,
-    rule::{Bound, Demand, Rule, Type},
+    rule::{JsonType, NumberBound, SchemaConstraint, SchemaRule},
 };
 
 /// The most violations that are reported.
@@ -22,40 +22,45 @@ pub(super) const MOST_STEPS: usize = 5_000_000;
 const SHOWN: usize = 120;
 
 /// Checks a value in a number of steps.
-pub(super) fn check(rules: &[Rule], value: &Value, steps: usize) -> Result<(), Vec<Violation>> {
-    let mut check = Check { rules, steps, given_up: None };
-    let mut found = Found { violations: Vec::new(), most: MOST_VIOLATIONS };
-    check.rule(0, value, &mut Place { path: String::new(), depth: 0 }, &mut found);
+pub(super) fn check(
+    rules: &[SchemaRule],
+    value: &Value,
+    steps: usize,
+) -> Result<(), Vec<SchemaViolation>> {
+    let mut check = SchemaValidator { rules, steps, given_up: None };
+    let mut found = ViolationList { violations: Vec::new(), most: MOST_VIOLATIONS };
+    check.rule(0, value, &mut InstancePath { path: String::new(), depth: 0 }, &mut found);
     if let Some(message) = check.given_up {
-        return Err(vec![Violation { path: String::new(), message: message.to_owned() }]);
+        return Err(vec![SchemaViolation { path: String::new(), message: message.to_owned() }]);
     }
     if found.violations.is_empty() { Ok(()) } else { Err(found.violations) }
 }
 
 /// A check under way.
-struct Check<'s> {
-    rules: &'s [Rule],
+struct SchemaValidator<'s> {
+    rules: &'s [SchemaRule],
     /// The number of steps left.
     steps: usize,
     given_up: Option<&'static str>,
 }
 
 /// Where a check is.
-struct Place {
+struct InstancePath {
     path: String,
     depth: usize,
 }
 
 /// The violations that a check has found.
-struct Found {
-    violations: Vec<Violation>,
+struct ViolationList {
+    violations: Vec<SchemaViolation>,
     most: usize,
 }
 
-impl Found {
-    fn add(&mut self, place: &Place, message: impl Into<String>) {
+impl ViolationList {
+    fn add(&mut self, place: &InstancePath, message: impl Into<String>) {
         if !self.is_full() {
-            self.violations.push(Violation { path: place.path.clone(), message: message.into() });
+            self.violations
+                .push(SchemaViolation { path: place.path.clone(), message: message.into() });
         }
     }
 
@@ -64,8 +69,14 @@ impl Found {
     }
 }
 
-impl Check<'_> {
-    fn rule(&mut self, rule: usize, value: &Value, place: &mut Place, found: &mut Found) {
+impl SchemaValidator<'_> {
+    fn rule(
+        &mut self,
+        rule: usize,
+        value: &Value,
+        place: &mut InstancePath,
+        found: &mut ViolationList,
+    ) {
         self.steps = self.steps.saturating_sub(1);
         if self.steps == 0 {
             self.given_up = Some("takes too long to check against this schema");
@@ -78,8 +89,8 @@ impl Check<'_> {
         let rules = self.rules;
         place.depth += 1;
         match rules.get(rule) {
-            Some(Rule::Never) => found.add(place, "is not allowed"),
-            Some(Rule::Each(demands)) => {
+            Some(SchemaRule::Never) => found.add(place, "is not allowed"),
+            Some(SchemaRule::Each(demands)) => {
                 for demand in demands {
                     if found.is_full() {
                         break;
@@ -98,8 +109,8 @@ impl Check<'_> {
         rule: usize,
         name: &str,
         value: &Value,
-        place: &mut Place,
-        found: &mut Found,
+        place: &mut InstancePath,
+        found: &mut ViolationList,
     ) {
         let length = place.path.len();
         pointer::push(&mut place.path, name);
@@ -108,31 +119,37 @@ impl Check<'_> {
     }
 
     /// Returns true if a value has no violation.
-    fn passes(&mut self, rule: usize, value: &Value, place: &mut Place) -> bool {
-        let mut found = Found { violations: Vec::new(), most: 1 };
+    fn passes(&mut self, rule: usize, value: &Value, place: &mut InstancePath) -> bool {
+        let mut found = ViolationList { violations: Vec::new(), most: 1 };
         self.rule(rule, value, place, &mut found);
         found.violations.is_empty()
     }
 
-    fn demand(&mut self, demand: &Demand, value: &Value, place: &mut Place, found: &mut Found) {
+    fn demand(
+        &mut self,
+        demand: &SchemaConstraint,
+        value: &Value,
+        place: &mut InstancePath,
+        found: &mut ViolationList,
+    ) {
         match demand {
-            Demand::Properties { .. } | Demand::Elements { .. } => {
+            SchemaConstraint::Properties { .. } | SchemaConstraint::Elements { .. } => {
                 self.inside(demand, value, place, found);
             }
-            Demand::All(_)
-            | Demand::Any(_)
-            | Demand::One(_)
-            | Demand::Not(_)
-            | Demand::Condition { .. } => self.combined(demand, value, place, found),
-            Demand::Types(_)
-            | Demand::Among(_)
-            | Demand::Required(_)
-            | Demand::Unique
-            | Demand::Least(..)
-            | Demand::Most(..)
-            | Demand::Pattern(_)
-            | Demand::Bound(..)
-            | Demand::MultipleOf(_) => {
+            SchemaConstraint::All(_)
+            | SchemaConstraint::Any(_)
+            | SchemaConstraint::One(_)
+            | SchemaConstraint::Not(_)
+            | SchemaConstraint::Condition { .. } => self.combined(demand, value, place, found),
+            SchemaConstraint::Types(_)
+            | SchemaConstraint::Among(_)
+            | SchemaConstraint::Required(_)
+            | SchemaConstraint::Unique
+            | SchemaConstraint::Least(..)
+            | SchemaConstraint::Most(..)
+            | SchemaConstraint::Pattern(_)
+            | SchemaConstraint::Bound(..)
+            | SchemaConstraint::MultipleOf(_) => {
                 if let Some(message) = simple(demand, value) {
                     found.add(place, message);
                 }
@@ -141,15 +158,23 @@ impl Check<'_> {
     }
 
     /// Checks the parts of a value.
-    fn inside(&mut self, demand: &Demand, value: &Value, place: &mut Place, found: &mut Found) {
-        if let (Demand::Elements { first, others }, Value::Array(elements)) = (demand, value) {
+    fn inside(
+        &mut self,
+        demand: &SchemaConstraint,
+        value: &Value,
+        place: &mut InstancePath,
+        found: &mut ViolationList,
+    ) {
+        if let (SchemaConstraint::Elements { first, others }, Value::Array(elements)) =
+            (demand, value)
+        {
             for (number, element) in elements.iter().enumerate() {
                 if let Some(rule) = first.get(number).or(others.as_ref()) {
                     self.part(*rule, &number.to_string(), element, place, found);
                 }
             }
         }
-        let (Demand::Properties { named, patterns, others }, Value::Object(fields)) =
+        let (SchemaConstraint::Properties { named, patterns, others }, Value::Object(fields)) =
             (demand, value)
         else {
             return;
@@ -169,20 +194,26 @@ impl Check<'_> {
     }
 
     /// Asks other schemas about the same value.
-    fn combined(&mut self, demand: &Demand, value: &Value, place: &mut Place, found: &mut Found) {
+    fn combined(
+        &mut self,
+        demand: &SchemaConstraint,
+        value: &Value,
+        place: &mut InstancePath,
+        found: &mut ViolationList,
+    ) {
         match demand {
-            Demand::All(rules) => {
+            SchemaConstraint::All(rules) => {
                 for rule in rules {
                     self.rule(*rule, value, place, found);
                 }
             }
-            Demand::Any(rules) => {
+            SchemaConstraint::Any(rules) => {
                 if !rules.iter().any(|rule| self.passes(*rule, value, place)) {
                     found
                         .add(place, format!("fits none of the {} schemas of `anyOf`", rules.len()));
                 }
             }
-            Demand::One(rules) => {
+            SchemaConstraint::One(rules) => {
                 let fits = rules.iter().filter(|rule| self.passes(**rule, value, place)).count();
                 if fits != 1 {
                     let all = rules.len();
@@ -192,95 +223,95 @@ impl Check<'_> {
                     );
                 }
             }
-            Demand::Not(rule) => {
+            SchemaConstraint::Not(rule) => {
                 if self.passes(*rule, value, place) {
                     found.add(place, "fits the schema of `not`");
                 }
             }
-            Demand::Condition { test, then, otherwise } => {
+            SchemaConstraint::Condition { test, then, otherwise } => {
                 let chosen = if self.passes(*test, value, place) { then } else { otherwise };
                 if let Some(rule) = chosen {
                     self.rule(*rule, value, place, found);
                 }
             }
-            Demand::Types(_)
-            | Demand::Among(_)
-            | Demand::Required(_)
-            | Demand::Properties { .. }
-            | Demand::Elements { .. }
-            | Demand::Unique
-            | Demand::Least(..)
-            | Demand::Most(..)
-            | Demand::Pattern(_)
-            | Demand::Bound(..)
-            | Demand::MultipleOf(_) => {}
+            SchemaConstraint::Types(_)
+            | SchemaConstraint::Among(_)
+            | SchemaConstraint::Required(_)
+            | SchemaConstraint::Properties { .. }
+            | SchemaConstraint::Elements { .. }
+            | SchemaConstraint::Unique
+            | SchemaConstraint::Least(..)
+            | SchemaConstraint::Most(..)
+            | SchemaConstraint::Pattern(_)
+            | SchemaConstraint::Bound(..)
+            | SchemaConstraint::MultipleOf(_) => {}
         }
     }
 }
 
 /// Returns what is wrong with a value, for demands that need no other schema.
-fn simple(demand: &Demand, value: &Value) -> Option<String> {
+fn simple(demand: &SchemaConstraint, value: &Value) -> Option<String> {
     match demand {
-        Demand::Types(types) => (!has_type(types, value)).then(|| {
+        SchemaConstraint::Types(types) => (!has_type(types, value)).then(|| {
             let names: Vec<String> =
                 types.iter().map(|wanted| format!("`{}`", wanted.name())).collect();
-            format!("must be {}, found `{}`", names.join(" or "), Type::of(value).name())
+            format!("must be {}, found `{}`", names.join(" or "), JsonType::of(value).name())
         }),
-        Demand::Among(values) => (!values.contains(&canonical(value))).then(|| {
+        SchemaConstraint::Among(values) => (!values.contains(&canonical(value))).then(|| {
             let all = values.join(", ");
             let shown: String = all.chars().take(SHOWN).collect();
             let more = if shown.len() < all.len() { "…" } else { "" };
             let start = if values.len() == 1 { "must be" } else { "must be one of" };
             format!("{start} `{shown}{more}`")
         }),
-        Demand::Required(names) => missing(names, value.as_object()?),
-        Demand::Unique => {
+        SchemaConstraint::Required(names) => missing(names, value.as_object()?),
+        SchemaConstraint::Unique => {
             let mut seen = BTreeSet::new();
             let mut elements = value.as_array()?.iter().map(canonical);
             let repeated = elements.position(|element| !seen.insert(element))?;
             Some(format!("has the element {repeated} (counted from 0) twice"))
         }
-        Demand::Least(measure, least) => {
+        SchemaConstraint::Least(measure, least) => {
             measure.of(value).filter(|count| count < least).map(|count| {
                 format!("must have at least {}, and has {count}", measure.counted(*least))
             })
         }
-        Demand::Most(measure, most) => measure
+        SchemaConstraint::Most(measure, most) => measure
             .of(value)
             .filter(|count| count > most)
             .map(|count| format!("must have at most {}, and has {count}", measure.counted(*most))),
-        Demand::Pattern(pattern) => (!pattern.is_match(value.as_str()?))
+        SchemaConstraint::Pattern(pattern) => (!pattern.is_match(value.as_str()?))
             .then(|| format!("does not match the pattern `{pattern}`")),
-        Demand::Bound(bound, limit) => {
+        SchemaConstraint::Bound(bound, limit) => {
             let Value::Number(number) = value else { return None };
             let side = match bound {
-                Bound::Minimum => "at least",
-                Bound::Maximum => "at most",
-                Bound::Above => "more than",
-                Bound::Below => "less than",
+                NumberBound::Minimum => "at least",
+                NumberBound::Maximum => "at most",
+                NumberBound::Above => "more than",
+                NumberBound::Below => "less than",
             };
             (!is_within(number, *bound, limit))
                 .then(|| format!("must be {side} {limit}, found {number}"))
         }
-        Demand::MultipleOf(of) => {
+        SchemaConstraint::MultipleOf(of) => {
             let Value::Number(number) = value else { return None };
             (!is_multiple(number, of))
                 .then(|| format!("must be a multiple of {of}, found {number}"))
         }
-        Demand::Properties { .. }
-        | Demand::Elements { .. }
-        | Demand::All(_)
-        | Demand::Any(_)
-        | Demand::One(_)
-        | Demand::Not(_)
-        | Demand::Condition { .. } => None,
+        SchemaConstraint::Properties { .. }
+        | SchemaConstraint::Elements { .. }
+        | SchemaConstraint::All(_)
+        | SchemaConstraint::Any(_)
+        | SchemaConstraint::One(_)
+        | SchemaConstraint::Not(_)
+        | SchemaConstraint::Condition { .. } => None,
     }
 }
 
-fn has_type(types: &[Type], value: &Value) -> bool {
+fn has_type(types: &[JsonType], value: &Value) -> bool {
     types.iter().any(|wanted| match (wanted, value) {
-        (Type::Integer, Value::Number(number)) => is_integer(number),
-        (wanted, value) => *wanted == Type::of(value),
+        (JsonType::Integer, Value::Number(number)) => is_integer(number),
+        (wanted, value) => *wanted == JsonType::of(value),
     })
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Number, Value};
 
 use super::{
     number::canonical,
-    rule::{Bound, Demand, Measure, Type},
+    rule::{JsonType, NumberBound, SchemaConstraint, SizeMeasure},
 };
 
 /// The largest compiled pattern, in bytes.
@@ -67,39 +67,39 @@ pub(super) const SIMPLE: &[&str] = &[
 ];
 
 /// Reads a keyword that stands for itself; an error says what it must be.
-pub(super) fn demand(keyword: &str, value: &Value) -> Option<Result<Demand, String>> {
-    let least = |measure| count(value).map(|count| Demand::Least(measure, count));
-    let most = |measure| count(value).map(|count| Demand::Most(measure, count));
-    let bound = |bound| number(value).map(|limit| Demand::Bound(bound, limit));
+pub(super) fn demand(keyword: &str, value: &Value) -> Option<Result<SchemaConstraint, String>> {
+    let least = |measure| count(value).map(|count| SchemaConstraint::Least(measure, count));
+    let most = |measure| count(value).map(|count| SchemaConstraint::Most(measure, count));
+    let bound = |bound| number(value).map(|limit| SchemaConstraint::Bound(bound, limit));
     Some(match keyword {
-        "type" => types(value).map(Demand::Types),
-        "enum" => alternatives(value).map(Demand::Among),
-        "const" => Ok(Demand::Among(vec![canonical(value)])),
-        "required" => texts(value).map(Demand::Required),
+        "type" => types(value).map(SchemaConstraint::Types),
+        "enum" => alternatives(value).map(SchemaConstraint::Among),
+        "const" => Ok(SchemaConstraint::Among(vec![canonical(value)])),
+        "required" => texts(value).map(SchemaConstraint::Required),
         "uniqueItems" => match value {
-            Value::Bool(true) => Ok(Demand::Unique),
-            Value::Bool(false) => Ok(Demand::All(Vec::new())),
+            Value::Bool(true) => Ok(SchemaConstraint::Unique),
+            Value::Bool(false) => Ok(SchemaConstraint::All(Vec::new())),
             Value::Null
             | Value::Number(_)
             | Value::String(_)
             | Value::Array(_)
             | Value::Object(_) => Err("must be `true` or `false`".to_owned()),
         },
-        "minLength" => least(Measure::Characters),
-        "maxLength" => most(Measure::Characters),
-        "minItems" => least(Measure::Elements),
-        "maxItems" => most(Measure::Elements),
-        "minProperties" => least(Measure::Properties),
-        "maxProperties" => most(Measure::Properties),
-        "pattern" => text(value).and_then(pattern).map(Demand::Pattern),
-        "minimum" => bound(Bound::Minimum),
-        "maximum" => bound(Bound::Maximum),
-        "exclusiveMinimum" => bound(Bound::Above),
-        "exclusiveMaximum" => bound(Bound::Below),
+        "minLength" => least(SizeMeasure::Characters),
+        "maxLength" => most(SizeMeasure::Characters),
+        "minItems" => least(SizeMeasure::Elements),
+        "maxItems" => most(SizeMeasure::Elements),
+        "minProperties" => least(SizeMeasure::Properties),
+        "maxProperties" => most(SizeMeasure::Properties),
+        "pattern" => text(value).and_then(pattern).map(SchemaConstraint::Pattern),
+        "minimum" => bound(NumberBound::Minimum),
+        "maximum" => bound(NumberBound::Maximum),
+        "exclusiveMinimum" => bound(NumberBound::Above),
+        "exclusiveMaximum" => bound(NumberBound::Below),
         "multipleOf" => number(value).and_then(|number| {
             let is_positive = number.as_f64().is_some_and(|number| number > 0.0);
             if is_positive {
-                Ok(Demand::MultipleOf(number))
+                Ok(SchemaConstraint::MultipleOf(number))
             } else {
                 Err("must be more than 0".to_owned())
             }
@@ -157,16 +157,16 @@ fn alternatives(value: &Value) -> Result<Vec<String>, String> {
     Ok(elements.iter().map(canonical).collect())
 }
 
-fn types(value: &Value) -> Result<Vec<Type>, String> {
-    let one = |value: &Value| Type::ALL.into_iter().find(|t| Some(t.name()) == value.as_str());
-    let types: Option<Vec<Type>> = match value {
+fn types(value: &Value) -> Result<Vec<JsonType>, String> {
+    let one = |value: &Value| JsonType::ALL.into_iter().find(|t| Some(t.name()) == value.as_str());
+    let types: Option<Vec<JsonType>> = match value {
         Value::Array(elements) => elements.iter().map(one).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
             one(value).map(|found| vec![found])
         }
     };
     types.filter(|types| !types.is_empty()).ok_or_else(|| {
-        let names = Type::ALL.map(|known| format!("`{}`", known.name()));
+        let names = JsonType::ALL.map(|known| format!("`{}`", known.name()));
         format!("must be one of {}, or a list of them", names.join(", "))
     })
 }

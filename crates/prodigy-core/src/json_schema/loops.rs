@@ -1,15 +1,15 @@
 //! Schemas that ask themselves.
 
-use super::rule::Rule;
+use super::rule::SchemaRule;
 
 /// Returns a schema that is asked about a value in order to decide about the same
 /// value, if there is one. Going into the value ends every other loop.
-pub(super) fn find(rules: &[Rule]) -> Option<usize> {
+pub(super) fn find(rules: &[SchemaRule]) -> Option<usize> {
     let mut forth = vec![Vec::new(); rules.len()];
     let mut back = vec![Vec::new(); rules.len()];
     for (from, rule) in rules.iter().enumerate() {
-        let Rule::Each(demands) = rule else { continue };
-        for to in demands.iter().flat_map(super::rule::Demand::in_place) {
+        let SchemaRule::Each(demands) = rule else { continue };
+        for to in demands.iter().flat_map(super::rule::SchemaConstraint::in_place) {
             if let (Some(out), Some(into)) = (forth.get_mut(from), back.get_mut(to)) {
                 out.push(to);
                 into.push(from);

@@ -18,14 +18,14 @@ use std::{fmt, sync::Arc};
 
 use serde_json::Value;
 
-use self::rule::Rule;
+use self::rule::SchemaRule;
 
 /// A schema that was read and can be used.
 #[derive(Clone)]
-pub struct Schema {
+pub struct OutputSchema {
     source: Value,
     /// The first is that of the whole schema.
-    rules: Arc<[Rule]>,
+    rules: Arc<[SchemaRule]>,
 }
 
 /// An error in a schema.
@@ -42,14 +42,14 @@ pub struct Error {
 
 /// One thing about a value that a schema forbids.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
+pub struct SchemaViolation {
     /// Where in the value, as a JSON pointer; empty for the whole.
     pub path: String,
     /// The broken demand, to be read after the value's name.
     pub message: String,
 }
 
-impl Schema {
+impl OutputSchema {
     /// Reads a schema; the errors are all that is wrong with it.
     pub fn parse(source: &Value) -> Result<Self, Vec<Error>> {
         Ok(Self { rules: parse::rules(source)?.into(), source: source.clone() })
@@ -61,24 +61,24 @@ impl Schema {
     }
 
     /// Checks a value; the first violations are returned in the order of the schema.
-    pub fn check(&self, value: &Value) -> Result<(), Vec<Violation>> {
+    pub fn check(&self, value: &Value) -> Result<(), Vec<SchemaViolation>> {
         check::check(&self.rules, value, check::MOST_STEPS)
     }
 }
 
-impl PartialEq for Schema {
+impl PartialEq for OutputSchema {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source
     }
 }
 
-impl fmt::Debug for Schema {
+impl fmt::Debug for OutputSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Schema({})", self.source)
     }
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for SchemaViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
             write!(f, "the value {}", self.message)

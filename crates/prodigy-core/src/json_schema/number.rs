@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-use super::rule::Bound;
+use super::rule::NumberBound;
 
 /// From here on not every whole number is a float.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -24,16 +24,16 @@ pub(super) fn is_integer(number: &Number) -> bool {
 }
 
 /// Returns true if a number is on the right side of a bound.
-pub(super) fn is_within(number: &Number, bound: Bound, limit: &Number) -> bool {
+pub(super) fn is_within(number: &Number, bound: NumberBound, limit: &Number) -> bool {
     let order = match (whole(number), whole(limit)) {
         (Some(number), Some(limit)) => Some(number.cmp(&limit)),
         _ => float(number).partial_cmp(&float(limit)),
     };
     match bound {
-        Bound::Minimum => order.is_some_and(Ordering::is_ge),
-        Bound::Maximum => order.is_some_and(Ordering::is_le),
-        Bound::Above => order.is_some_and(Ordering::is_gt),
-        Bound::Below => order.is_some_and(Ordering::is_lt),
+        NumberBound::Minimum => order.is_some_and(Ordering::is_ge),
+        NumberBound::Maximum => order.is_some_and(Ordering::is_le),
+        NumberBound::Above => order.is_some_and(Ordering::is_gt),
+        NumberBound::Below => order.is_some_and(Ordering::is_lt),
     }
 }
 

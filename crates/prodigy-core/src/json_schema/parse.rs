@@ -9,7 +9,7 @@ use super::{
     keyword::{ANNOTATIONS, HOLDERS, SIMPLE, demand, pattern, text},
     loops,
     pointer::{follow, join},
-    rule::{Demand, Rule},
+    rule::{SchemaConstraint, SchemaRule},
 };
 use crate::nearest::did_you_mean;
 
@@ -17,8 +17,8 @@ use crate::nearest::did_you_mean;
 ///
 /// They wait in a queue instead of being read within each other, so no nesting
 /// and no chain of references is too deep.
-pub(super) fn rules(source: &Value) -> Result<Vec<Rule>, Vec<Error>> {
-    let mut parse = Parse { source, ..Parse::default() };
+pub(super) fn rules(source: &Value) -> Result<Vec<SchemaRule>, Vec<Error>> {
+    let mut parse = SchemaParser { source, ..SchemaParser::default() };
     parse.schema(String::new(), source);
     while let Some((number, pointer, value)) = parse.waiting.pop_front() {
         let rule = parse.rule(&pointer, value);
@@ -37,16 +37,16 @@ pub(super) fn rules(source: &Value) -> Result<Vec<Rule>, Vec<Error>> {
 
 /// Reading under way.
 #[derive(Default)]
-struct Parse<'v> {
+struct SchemaParser<'v> {
     source: &'v Value,
-    rules: Vec<Rule>,
+    rules: Vec<SchemaRule>,
     /// The numbers of the schemas, by where they stand.
     known: BTreeMap<String, usize>,
     waiting: VecDeque<(usize, String, &'v Value)>,
     errors: Vec<Error>,
 }
 
-impl<'v> Parse<'v> {
+impl<'v> SchemaParser<'v> {
     fn error(&mut self, pointer: &str, message: impl Into<String>, help: Option<String>) {
         self.errors.push(Error { pointer: pointer.to_owned(), message: message.into(), help });
     }
@@ -57,17 +57,17 @@ impl<'v> Parse<'v> {
             return *number;
         }
         let number = self.rules.len();
-        self.rules.push(Rule::Never);
+        self.rules.push(SchemaRule::Never);
         self.known.insert(pointer.clone(), number);
         self.waiting.push_back((number, pointer, value));
         number
     }
 
-    fn rule(&mut self, pointer: &str, value: &'v Value) -> Rule {
+    fn rule(&mut self, pointer: &str, value: &'v Value) -> SchemaRule {
         match value {
-            Value::Bool(true) => Rule::Each(Vec::new()),
-            Value::Bool(false) => Rule::Never,
-            Value::Object(fields) => Rule::Each(self.demands(pointer, fields)),
+            Value::Bool(true) => SchemaRule::Each(Vec::new()),
+            Value::Bool(false) => SchemaRule::Never,
+            Value::Object(fields) => SchemaRule::Each(self.demands(pointer, fields)),
             Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => {
                 let what = title(pointer);
                 self.error(
@@ -75,12 +75,12 @@ impl<'v> Parse<'v> {
                     format!("{what} must be a schema: a mapping, `true` or `false`"),
                     None,
                 );
-                Rule::Never
+                SchemaRule::Never
             }
         }
     }
 
-    fn demands(&mut self, pointer: &str, fields: &'v Map<String, Value>) -> Vec<Demand> {
+    fn demands(&mut self, pointer: &str, fields: &'v Map<String, Value>) -> Vec<SchemaConstraint> {
         let mut demands = Vec::new();
         for (keyword, value) in fields {
             let at = join(pointer, keyword);
@@ -96,9 +96,11 @@ impl<'v> Parse<'v> {
         for keyword in ["$defs", "definitions"] {
             self.named(pointer, keyword, fields);
         }
-        for (keyword, make) in
-            [("allOf", Demand::All as fn(_) -> _), ("anyOf", Demand::Any), ("oneOf", Demand::One)]
-        {
+        for (keyword, make) in [
+            ("allOf", SchemaConstraint::All as fn(_) -> _),
+            ("anyOf", SchemaConstraint::Any),
+            ("oneOf", SchemaConstraint::One),
+        ] {
             let schemas = self.list(pointer, keyword, fields);
             if fields.contains_key(keyword) && schemas.is_empty() {
                 let message = format!("`{keyword}` must be a list with at least one schema");
@@ -107,7 +109,7 @@ impl<'v> Parse<'v> {
                 demands.push(make(schemas));
             }
         }
-        demands.extend(self.one(pointer, "not", fields).map(Demand::Not));
+        demands.extend(self.one(pointer, "not", fields).map(SchemaConstraint::Not));
         demands.extend(self.condition(pointer, fields));
         demands
     }
@@ -157,7 +159,11 @@ impl<'v> Parse<'v> {
         schemas.iter().map(|(name, value)| (name, self.schema(join(&at, name), value))).collect()
     }
 
-    fn elements(&mut self, pointer: &str, fields: &'v Map<String, Value>) -> Option<Demand> {
+    fn elements(
+        &mut self,
+        pointer: &str,
+        fields: &'v Map<String, Value>,
+    ) -> Option<SchemaConstraint> {
         if fields.get("items").is_some_and(Value::is_array) {
             let help = "write `prefixItems` for one schema per element".to_owned();
             self.error(&join(pointer, "items"), "`items` must be one schema", Some(help));
@@ -169,10 +175,15 @@ impl<'v> Parse<'v> {
             self.error(&join(pointer, "prefixItems"), message, None);
         }
         let others = self.one(pointer, "items", fields);
-        (!first.is_empty() || others.is_some()).then_some(Demand::Elements { first, others })
+        (!first.is_empty() || others.is_some())
+            .then_some(SchemaConstraint::Elements { first, others })
     }
 
-    fn properties(&mut self, pointer: &str, fields: &'v Map<String, Value>) -> Option<Demand> {
+    fn properties(
+        &mut self,
+        pointer: &str,
+        fields: &'v Map<String, Value>,
+    ) -> Option<SchemaConstraint> {
         let named = self.named(pointer, "properties", fields);
         let mut patterns = Vec::new();
         for (name, number) in self.named(pointer, "patternProperties", fields) {
@@ -188,10 +199,14 @@ impl<'v> Parse<'v> {
         let named: BTreeMap<String, usize> =
             named.into_iter().map(|(name, number)| (name.clone(), number)).collect();
         let is_any = !named.is_empty() || !patterns.is_empty() || others.is_some();
-        is_any.then_some(Demand::Properties { named, patterns, others })
+        is_any.then_some(SchemaConstraint::Properties { named, patterns, others })
     }
 
-    fn condition(&mut self, pointer: &str, fields: &'v Map<String, Value>) -> Option<Demand> {
+    fn condition(
+        &mut self,
+        pointer: &str,
+        fields: &'v Map<String, Value>,
+    ) -> Option<SchemaConstraint> {
         let test = self.one(pointer, "if", fields);
         let then = self.one(pointer, "then", fields);
         let otherwise = self.one(pointer, "else", fields);
@@ -204,10 +219,14 @@ impl<'v> Parse<'v> {
                 );
             }
         }
-        test.map(|test| Demand::Condition { test, then, otherwise })
+        test.map(|test| SchemaConstraint::Condition { test, then, otherwise })
     }
 
-    fn reference(&mut self, pointer: &str, fields: &'v Map<String, Value>) -> Option<Demand> {
+    fn reference(
+        &mut self,
+        pointer: &str,
+        fields: &'v Map<String, Value>,
+    ) -> Option<SchemaConstraint> {
         let at = join(pointer, "$ref");
         let reference = match text(fields.get("$ref")?) {
             Ok(reference) => reference,
@@ -229,7 +248,7 @@ impl<'v> Parse<'v> {
             self.error(&at, format!("there is nothing at `{shown}`"), None);
             return None;
         };
-        Some(Demand::All(vec![self.schema(target, value)]))
+        Some(SchemaConstraint::All(vec![self.schema(target, value)]))
     }
 }
 

@@ -7,18 +7,18 @@ use serde_json::{Number, Value};
 
 /// One schema; the schemas inside are known by their numbers.
 #[derive(Debug)]
-pub(super) enum Rule {
+pub(super) enum SchemaRule {
     /// `false`
     Never,
     /// All of these; none for `true`.
-    Each(Vec<Demand>),
+    Each(Vec<SchemaConstraint>),
 }
 
 /// The demand of one keyword, or of several that belong together.
 #[derive(Debug)]
-pub(super) enum Demand {
+pub(super) enum SchemaConstraint {
     /// `type`
-    Types(Vec<Type>),
+    Types(Vec<JsonType>),
     /// `enum` and `const`, in canonical form.
     Among(Vec<String>),
     /// `required`
@@ -34,13 +34,13 @@ pub(super) enum Demand {
     /// `uniqueItems`
     Unique,
     /// `minLength`, `minItems` and `minProperties`
-    Least(Measure, usize),
+    Least(SizeMeasure, usize),
     /// `maxLength`, `maxItems` and `maxProperties`
-    Most(Measure, usize),
+    Most(SizeMeasure, usize),
     /// `pattern`
     Pattern(Regex),
     /// `minimum` and its like.
-    Bound(Bound, Number),
+    Bound(NumberBound, Number),
     /// `multipleOf`
     MultipleOf(Number),
     /// `allOf` and `$ref`
@@ -55,7 +55,7 @@ pub(super) enum Demand {
     Condition { test: usize, then: Option<usize>, otherwise: Option<usize> },
 }
 
-impl Demand {
+impl SchemaConstraint {
     /// Returns the schemas that are asked about the same value.
     pub(super) fn in_place(&self) -> Vec<usize> {
         match self {
@@ -81,7 +81,7 @@ impl Demand {
 
 /// A type of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum JsonType {
     Null,
     Boolean,
     Object,
@@ -91,7 +91,7 @@ pub(super) enum Type {
     String,
 }
 
-impl Type {
+impl JsonType {
     pub(super) const ALL: [Self; 7] = [
         Self::Null,
         Self::Boolean,
@@ -130,13 +130,13 @@ impl Type {
 
 /// The unit of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Measure {
+pub(super) enum SizeMeasure {
     Characters,
     Elements,
     Properties,
 }
 
-impl Measure {
+impl SizeMeasure {
     /// Counts it; other types of values do not have it.
     pub(super) fn of(self, value: &Value) -> Option<usize> {
         match self {
@@ -159,7 +159,7 @@ impl Measure {
 
 /// Which side of a number, and whether it is included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(super) enum NumberBound {
     Minimum,
     Maximum,
     Above,

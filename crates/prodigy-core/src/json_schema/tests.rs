@@ -7,12 +7,12 @@ use super::*;
 
 /// Returns what a schema says about a value.
 fn verdict(schema: &Value, value: &Value) -> String {
-    match Schema::parse(schema) {
+    match OutputSchema::parse(schema) {
         Err(errors) => panic!("{schema}: {errors:?}"),
         Ok(schema) => match schema.check(value) {
             Ok(()) => "ok".to_owned(),
             Err(violations) => {
-                violations.iter().map(Violation::to_string).collect::<Vec<_>>().join("; ")
+                violations.iter().map(SchemaViolation::to_string).collect::<Vec<_>>().join("; ")
             }
         },
     }
@@ -29,7 +29,7 @@ fn table(cases: &[(Value, Vec<Value>)]) -> String {
 }
 
 fn faults(schema: &Value) -> String {
-    let errors = Schema::parse(schema).expect_err("should be refused");
+    let errors = OutputSchema::parse(schema).expect_err("should be refused");
     let lines = errors.iter().map(|error| {
         let help = error.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
         format!("{}: {error}{help}", error.pointer)
@@ -335,7 +335,8 @@ fn no_schema_and_no_value_can_make_a_check_run_away() {
     }
     assert_eq!(verdict(&json!({"items": {"$ref": "#"}}), &deep), "ok");
     let many = json!(vec!["x"; 100_000]);
-    let Err(violations) = Schema::parse(&json!({"items": false})).unwrap().check(&many) else {
+    let Err(violations) = OutputSchema::parse(&json!({"items": false})).unwrap().check(&many)
+    else {
         panic!("should be refused");
     };
     assert_eq!(violations.len(), 20);
@@ -344,10 +345,10 @@ fn no_schema_and_no_value_can_make_a_check_run_away() {
 #[test]
 fn a_schema_keeps_what_was_written() {
     let source = json!({"type": "object", "description": "d"});
-    let schema = Schema::parse(&source).unwrap();
+    let schema = OutputSchema::parse(&source).unwrap();
     assert_eq!(schema.source(), &source);
     assert_eq!(schema, schema.clone());
-    assert_ne!(schema, Schema::parse(&json!({"type": "object"})).unwrap());
+    assert_ne!(schema, OutputSchema::parse(&json!({"type": "object"})).unwrap());
     insta::assert_snapshot!(format!("{schema:?}"), @r#"Schema({"type":"object","description":"d"})"#);
 }
 
@@ -396,7 +397,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
 }
 
 fn fits(schema: &Value, value: &Value) -> bool {
-    Schema::parse(schema).unwrap().check(value).is_ok()
+    OutputSchema::parse(schema).unwrap().check(value).is_ok()
 }
 
 proptest! {
@@ -425,7 +426,7 @@ proptest! {
     #[test]
     fn reading_anything_as_a_schema_never_panics(schema in any_schema(), value in any_value(), keyword in prop::sample::select([keyword::SIMPLE, keyword::HOLDERS, keyword::ANNOTATIONS].concat())) {
         let odd = json!({keyword: value, "$defs": {"a": schema}});
-        if let Ok(schema) = Schema::parse(&odd) {
+        if let Ok(schema) = OutputSchema::parse(&odd) {
             schema.check(&value).ok();
         }
     }

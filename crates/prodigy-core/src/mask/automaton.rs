@@ -13,12 +13,12 @@ pub(super) struct Automaton {
     /// One bit for each two bytes that a pattern begins with.
     beginnings: Box<[u64; 1024]>,
     /// The states; the first is the start.
-    states: Vec<State>,
+    states: Vec<AutomatonState>,
 }
 
 /// One prefix of the patterns.
 #[derive(Default)]
-struct State {
+struct AutomatonState {
     /// The bytes that lead on.
     next: Vec<(u8, usize)>,
     /// The longest proper suffix that is a prefix, too.
@@ -29,7 +29,7 @@ struct State {
     matched: usize,
 }
 
-impl State {
+impl AutomatonState {
     fn after(&self, byte: u8) -> Option<usize> {
         self.next.iter().find(|(edge, _)| *edge == byte).map(|(_, state)| *state)
     }
@@ -41,7 +41,7 @@ impl Automaton {
         let mut automaton = Self {
             start: Box::new([0; 256]),
             beginnings: Box::new([0; 1024]),
-            states: vec![State::default()],
+            states: vec![AutomatonState::default()],
         };
         for pattern in patterns {
             automaton.insert(pattern);
@@ -102,7 +102,7 @@ impl Automaton {
             let known = self.states.get(at).and_then(|state| state.after(*byte));
             at = known.unwrap_or_else(|| {
                 let new = self.states.len();
-                self.states.push(State { depth: before + 1, ..State::default() });
+                self.states.push(AutomatonState { depth: before + 1, ..AutomatonState::default() });
                 if let Some(state) = self.states.get_mut(at) {
                     state.next.push((*byte, new));
                 }

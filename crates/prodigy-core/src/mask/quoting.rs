@@ -56,7 +56,7 @@ fn far(c: char) -> bool {
 
 /// The form of a non-ASCII character in a literal.
 #[derive(Clone, Copy)]
-enum NonAscii {
+enum NonAsciiStyle {
     Itself,
     Number,
     Bytes,
@@ -66,14 +66,14 @@ enum NonAscii {
 fn repr(text: &str) -> Vec<String> {
     let mut forms = Vec::new();
     for quoted in ["", "'", "\"", "'\""] {
-        for far in [NonAscii::Itself, NonAscii::Number, NonAscii::Bytes] {
+        for far in [NonAsciiStyle::Itself, NonAsciiStyle::Number, NonAsciiStyle::Bytes] {
             forms.push(replaced(text, |c| literal(c, quoted, far)));
         }
     }
     forms
 }
 
-fn literal(c: char, quoted: &str, far: NonAscii) -> Option<String> {
+fn literal(c: char, quoted: &str, far: NonAsciiStyle) -> Option<String> {
     match c {
         '\\' => Some("\\\\".to_owned()),
         '\n' => Some("\\n".to_owned()),
@@ -83,13 +83,13 @@ fn literal(c: char, quoted: &str, far: NonAscii) -> Option<String> {
         c if c.is_ascii_control() => Some(format!("\\x{:02x}", u32::from(c))),
         c if c.is_ascii() => None,
         c => match far {
-            NonAscii::Itself => None,
-            NonAscii::Number => Some(match u32::from(c) {
+            NonAsciiStyle::Itself => None,
+            NonAsciiStyle::Number => Some(match u32::from(c) {
                 number @ 0..=0xff => format!("\\x{number:02x}"),
                 number @ 0x100..=0xffff => format!("\\u{number:04x}"),
                 number => format!("\\U{number:08x}"),
             }),
-            NonAscii::Bytes => Some(bytes(c, |byte| format!("\\x{byte:02x}"))),
+            NonAsciiStyle::Bytes => Some(bytes(c, |byte| format!("\\x{byte:02x}"))),
         },
     }
 }

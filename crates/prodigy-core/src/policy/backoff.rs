@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use crate::failure::FailureKind;
+use crate::failure::ReasonCode;
 
 /// The wait before a retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +35,7 @@ pub enum Backoff {
 
 /// The retry policy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Retry {
+pub struct RetryPolicy {
     /// The maximum number of attempts, the first one included.
     pub attempts: NonZeroU32,
     /// The wait between attempts.
@@ -45,7 +45,7 @@ pub struct Retry {
     /// Set to vary the wait at random between half and the whole of it.
     pub jitter: bool,
     /// The failures worth another try; empty means all.
-    pub retry_on: Vec<FailureKind>,
+    pub retry_on: Vec<ReasonCode>,
 }
 
 impl Backoff {
@@ -71,7 +71,7 @@ impl Backoff {
     }
 }
 
-impl Retry {
+impl RetryPolicy {
     /// Returns how something is tried again that found a provider without room, if the workflow
     /// does not say how: that says nothing about the work.
     pub fn patience() -> Self {
@@ -80,7 +80,7 @@ impl Retry {
             backoff: Backoff::Exponential { initial: Duration::from_secs(2), multiplier: 2.0 },
             max_delay: Some(Duration::from_secs(60)),
             jitter: true,
-            retry_on: FailureKind::NO_ROOM.to_vec(),
+            retry_on: ReasonCode::NO_ROOM.to_vec(),
         }
     }
 
@@ -101,8 +101,8 @@ impl Retry {
     /// Returns true if another try follows when try `attempt`, from 1, failed like this.
     ///
     /// Cancelled work is never retried.
-    pub fn allows(&self, attempt: u32, kind: FailureKind) -> bool {
-        kind != FailureKind::Cancelled
+    pub fn allows(&self, attempt: u32, kind: ReasonCode) -> bool {
+        kind != ReasonCode::Cancelled
             && attempt < self.attempts.get()
             && (self.retry_on.is_empty() || self.retry_on.contains(&kind))
     }
@@ -131,8 +131,8 @@ mod tests {
         waits.join(" ")
     }
 
-    fn retry(backoff: Backoff) -> Retry {
-        Retry {
+    fn retry(backoff: Backoff) -> RetryPolicy {
+        RetryPolicy {
             attempts: NonZeroU32::new(3).unwrap(),
             backoff,
             max_delay: None,
@@ -202,13 +202,13 @@ mod tests {
     #[test]
     fn only_listed_failures_are_tried_again_and_only_so_often() {
         let mut retry = retry(Backoff::Fixed { delay: SECOND });
-        assert!(retry.allows(1, FailureKind::Timeout));
-        assert!(retry.allows(2, FailureKind::Timeout));
-        assert!(!retry.allows(3, FailureKind::Timeout));
-        assert!(!retry.allows(1, FailureKind::Cancelled));
-        retry.retry_on = vec![FailureKind::Stalled];
-        assert!(retry.allows(1, FailureKind::Stalled));
-        assert!(!retry.allows(1, FailureKind::Timeout));
+        assert!(retry.allows(1, ReasonCode::Timeout));
+        assert!(retry.allows(2, ReasonCode::Timeout));
+        assert!(!retry.allows(3, ReasonCode::Timeout));
+        assert!(!retry.allows(1, ReasonCode::Cancelled));
+        retry.retry_on = vec![ReasonCode::Stalled];
+        assert!(retry.allows(1, ReasonCode::Stalled));
+        assert!(!retry.allows(1, ReasonCode::Timeout));
     }
 
     proptest! {

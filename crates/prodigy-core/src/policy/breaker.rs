@@ -15,7 +15,7 @@ use crate::{Timestamp, workflow::BreakerConfig};
 /// and none of them fails for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Breaker {
+pub enum CircuitBreaker {
     /// Attempts start.
     Closed {
         /// The number of consecutive failures.
@@ -33,13 +33,13 @@ pub enum Breaker {
     },
 }
 
-impl Default for Breaker {
+impl Default for CircuitBreaker {
     fn default() -> Self {
         Self::Closed { failures: 0 }
     }
 }
 
-impl Breaker {
+impl CircuitBreaker {
     /// Returns how many attempts may start, if `probes` of those under way started half open.
     ///
     /// Half open, `half_open_requests` is the most trials of the phase: those under way and those

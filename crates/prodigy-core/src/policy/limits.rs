@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     failure::Failure,
     ids::ItemId,
-    signature::Signature,
+    signature::ErrorSignature,
     workflow::{ErrorPolicy, OnItemFailure},
 };
 
@@ -14,22 +14,22 @@ const PATTERN_CHARS: usize = 160;
 
 /// The items that ended since the run began; what was there before a resume is forgiven.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Judged {
+pub struct FailureCounter {
     /// The number of finished items.
     pub finished: u32,
     /// The number of failed items.
     pub failed: u32,
     /// The failures of one kind that came last, one after the other.
-    #[serde(default, skip_serializing_if = "Row::is_empty")]
-    row: Row,
+    #[serde(default, skip_serializing_if = "FailureStreak::is_empty")]
+    row: FailureStreak,
     /// The most that there were in a row.
-    #[serde(default, skip_serializing_if = "Row::is_empty")]
-    longest: Row,
+    #[serde(default, skip_serializing_if = "FailureStreak::is_empty")]
+    longest: FailureStreak,
 }
 
 /// Failures of one kind, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Row {
+struct FailureStreak {
     /// The hash of their signature.
     signature: String,
     /// The pattern of their errors, for people.
@@ -38,27 +38,27 @@ struct Row {
     length: u32,
 }
 
-impl Row {
+impl FailureStreak {
     fn is_empty(&self) -> bool {
         self.length == 0
     }
 }
 
-impl Judged {
+impl FailureCounter {
     /// Counts an item that succeeded.
     pub fn succeed(&mut self) {
         self.finished += 1;
-        self.row = Row::default();
+        self.row = FailureStreak::default();
     }
 
     /// Counts an item that failed for good.
     pub fn fail(&mut self, failure: &Failure, item: &ItemId) {
         self.finished += 1;
         self.failed += 1;
-        let Signature { hash, pattern } = Signature::of(failure, item);
+        let ErrorSignature { hash, pattern } = ErrorSignature::of(failure, item);
         if self.row.signature != hash {
             let pattern = pattern.chars().take(PATTERN_CHARS).collect();
-            self.row = Row { signature: hash, pattern, length: 0 };
+            self.row = FailureStreak { signature: hash, pattern, length: 0 };
         }
         self.row.length += 1;
         // What is under way when a row is too long may still succeed; that changes nothing.
@@ -89,7 +89,7 @@ impl Judged {
         if let Some(most) = policy.systemic_stop
             && longest.length >= most.get()
         {
-            let Row { pattern, length, .. } = longest;
+            let FailureStreak { pattern, length, .. } = longest;
             return Some(format!(
                 "{length} items in a row failed alike ({pattern}), and `systemic_stop` is {most}"
             ));
@@ -110,15 +110,15 @@ impl Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::FailureKind;
+    use crate::failure::ReasonCode;
 
     /// Returns the longest row after items ended so: `+` succeeded, others failed with that code.
     fn longest(ends: &str) -> (u32, String) {
-        let mut judged = Judged::default();
+        let mut judged = FailureCounter::default();
         for (number, end) in (1..).zip(ends.chars()) {
             let item = ItemId::at(number, 100);
             let message = format!("`./fix {item}` failed {end} in /tmp/{number}");
-            let failure = Failure::new(FailureKind::CommandFailed, message);
+            let failure = Failure::new(ReasonCode::CommandFailed, message);
             match end {
                 '+' => judged.succeed(),
                 _ => judged.fail(&failure, &item),

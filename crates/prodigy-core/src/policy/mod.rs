@@ -5,7 +5,7 @@ mod breaker;
 mod limits;
 mod spending;
 
-pub use backoff::{Backoff, Retry};
-pub use breaker::Breaker;
-pub use limits::Judged;
-pub use spending::{Allowance, Budget, OnExceeded, OnLimit, OnUnknown, QuotaPolicy};
+pub use backoff::{Backoff, RetryPolicy};
+pub use breaker::CircuitBreaker;
+pub use limits::FailureCounter;
+pub use spending::{Budget, ItemBudget, OnExceeded, OnLimit, OnUnknownCost, QuotaPolicy};

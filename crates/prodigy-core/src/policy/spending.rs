@@ -64,8 +64,8 @@ pub struct Budget {
     #[serde(default)]
     pub on_exceeded: OnExceeded,
     /// The consequence of an agent whose cost is unknown.
-    #[serde(default, skip_serializing_if = "OnUnknown::is_default")]
-    pub on_unknown: OnUnknown,
+    #[serde(default, skip_serializing_if = "OnUnknownCost::is_default")]
+    pub on_unknown: OnUnknownCost,
 }
 
 impl Budget {
@@ -79,7 +79,7 @@ impl Budget {
 /// The consequence of an agent whose cost is unknown: a budget cannot be kept then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum OnUnknown {
+pub enum OnUnknownCost {
     /// The job goes on with a warning.
     #[default]
     Ignore,
@@ -87,7 +87,7 @@ pub enum OnUnknown {
     Stop,
 }
 
-impl OnUnknown {
+impl OnUnknownCost {
     /// Returns true if it need not be written.
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_default(&self) -> bool {
@@ -97,14 +97,14 @@ impl OnUnknown {
 
 /// The budget of one item, and its cost so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Allowance {
+pub struct ItemBudget {
     /// The most it may cost.
     pub most_usd: f64,
     /// The cost so far.
     pub spent_usd: f64,
 }
 
-impl Allowance {
+impl ItemBudget {
     /// Adds a cost.
     #[must_use]
     pub fn after(self, cost_usd: f64) -> Self {

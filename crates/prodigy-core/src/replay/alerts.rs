@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Alerts, Oldest, Vitals};
+use super::{AlertRules, DlqHealth, OldestEntry};
 use crate::duration;
 
 /// Growth counts only if it is so many times what it was before.
@@ -87,7 +87,7 @@ impl AlertKind {
     }
 }
 
-impl Alerts {
+impl AlertRules {
     /// Returns what is worth an alert where no policy says so.
     pub fn usual() -> Self {
         Self {
@@ -102,7 +102,7 @@ impl Alerts {
 }
 
 /// Returns what somebody must hear of, the worst first.
-pub fn alerts(vitals: &Vitals, rules: &Alerts) -> Vec<Alert> {
+pub fn alerts(vitals: &DlqHealth, rules: &AlertRules) -> Vec<Alert> {
     let found = [
         audit(vitals),
         unknown_commits(vitals, rules),
@@ -114,13 +114,13 @@ pub fn alerts(vitals: &Vitals, rules: &Alerts) -> Vec<Alert> {
     found.into_iter().flatten().collect()
 }
 
-fn audit(vitals: &Vitals) -> Option<Alert> {
+fn audit(vitals: &DlqHealth) -> Option<Alert> {
     let fault = vitals.audit_fault.as_ref()?;
     let text = format!("the audit trail cannot be relied on: {fault}");
     Some(Alert { kind: AlertKind::Audit, value: None, limit: None, owner: None, text })
 }
 
-fn growth(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
+fn growth(vitals: &DlqHealth, rules: &AlertRules) -> Option<Alert> {
     let (value, limit) = (vitals.growth_per_minute(), rules.growth_per_min?);
     let usual = vitals.baseline_per_minute();
     (value > limit && value > usual * OVER_BASELINE).then(|| {
@@ -132,7 +132,7 @@ fn growth(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
     })
 }
 
-fn denials(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
+fn denials(vitals: &DlqHealth, rules: &AlertRules) -> Option<Alert> {
     let (value, limit) = (vitals.denial_ratio(), rules.denial_ratio?);
     (value > limit && vitals.decided >= LEAST_DECISIONS).then(|| {
         let text = format!(
@@ -152,7 +152,7 @@ fn denials(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
     })
 }
 
-fn unknown_commits(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
+fn unknown_commits(vitals: &DlqHealth, rules: &AlertRules) -> Option<Alert> {
     let (limit, oldest) = (rules.unknown_commit_age?, vitals.oldest_unknown()?);
     let age = vitals.age(oldest.at);
     (age > limit).then(|| {
@@ -167,7 +167,7 @@ fn unknown_commits(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
     })
 }
 
-fn unclassified(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
+fn unclassified(vitals: &DlqHealth, rules: &AlertRules) -> Option<Alert> {
     let (value, limit) = (vitals.unclassified_ratio(), rules.unclassified_ratio?);
     (value > limit && vitals.unsettled() >= LEAST_ENTRIES).then(|| {
         let text = format!(
@@ -187,7 +187,7 @@ fn unclassified(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
     })
 }
 
-fn oldest(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
+fn oldest(vitals: &DlqHealth, rules: &AlertRules) -> Option<Alert> {
     let (limit, oldest) = (rules.oldest?, vitals.oldest()?);
     let age = vitals.age(oldest.at);
     (age > limit).then(|| {
@@ -202,13 +202,18 @@ fn oldest(vitals: &Vitals, rules: &Alerts) -> Option<Alert> {
 }
 
 /// Names an entry, and who looks after it.
-fn named(oldest: &Oldest) -> String {
-    let Oldest { job, item, owner, .. } = oldest;
+fn named(oldest: &OldestEntry) -> String {
+    let OldestEntry { job, item, owner, .. } = oldest;
     let owner = owner.as_ref().map(|owner| format!(" (owner: {owner})")).unwrap_or_default();
     format!("`{item}` of job `{job}`{owner}")
 }
 
-fn of_ages(kind: AlertKind, [value, limit]: [Duration; 2], oldest: &Oldest, text: String) -> Alert {
+fn of_ages(
+    kind: AlertKind,
+    [value, limit]: [Duration; 2],
+    oldest: &OldestEntry,
+    text: String,
+) -> Alert {
     // Parts of seconds are of no interest to anybody.
     #[expect(clippy::cast_precision_loss, reason = "nothing is 2^53 seconds old")]
     let value = value.as_secs() as f64;

@@ -11,8 +11,8 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::{refusal::Refusal, shown::Shown};
-use super::{ApprovalState, Group, IdentityKind, Party, Policy, Rule};
+pub use self::{refusal::ApprovalError, shown::ApprovalScope};
+use super::{ApprovalState, ApproverGroup, IdentityKind, ReplayPolicy, ReplayRole, ReplayRule};
 use crate::Timestamp;
 
 /// The prefix of a digest.
@@ -48,16 +48,16 @@ pub struct Approval {
     /// When it ends.
     pub expires_at: Timestamp,
     /// The approvals so far.
-    pub grants: Vec<Grant>,
+    pub grants: Vec<ApprovalGrant>,
     /// The rejection, if there is one.
-    pub rejection: Option<Rejection>,
+    pub rejection: Option<ApprovalRejection>,
     /// True once a replay has used the approval.
     pub consumed: bool,
 }
 
 /// The word of one approver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Grant {
+pub struct ApprovalGrant {
     /// The approver's name.
     pub by: String,
     /// The proof of the approver's identity: asserted or signed.
@@ -68,7 +68,7 @@ pub struct Grant {
 
 /// The word of somebody who is against it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Rejection {
+pub struct ApprovalRejection {
     /// The name of the person who rejected the request.
     pub by: String,
     /// The reason of the rejection.
@@ -79,7 +79,7 @@ pub struct Rejection {
 
 /// The rules on who may approve.
 #[derive(Clone, Copy, Debug)]
-pub struct GroupRules<'a> {
+pub struct ApproverRules<'a> {
     /// The members of the group; without a group, anybody may approve who has no part in it.
     pub members: Option<&'a [String]>,
     /// Those who may not, because it is their own doing: who submitted, who replays.
@@ -90,7 +90,7 @@ pub struct GroupRules<'a> {
 
 /// An approver's answer to a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Word<'a> {
+pub struct ApprovalResponse<'a> {
     /// Yes or no.
     pub vote: Vote,
     /// The digest of what they were shown, or its first digits.
@@ -130,13 +130,13 @@ impl Vote {
 
 impl Approval {
     /// Returns how many different people approved before the end whose word counts.
-    fn granted(&self, rules: &GroupRules<'_>) -> u32 {
-        let counts = |one: &&Grant| {
+    fn granted(&self, rules: &ApproverRules<'_>) -> u32 {
+        let counts = |one: &&ApprovalGrant| {
             let is_signed = !rules.signed || one.identity == IdentityKind::Signed;
             one.at < self.expires_at && is_signed && rules.lets(&one.by)
         };
         let in_time: Vec<_> = self.grants.iter().filter(counts).collect();
-        let first = |(at, one): &(usize, &&Grant)| {
+        let first = |(at, one): &(usize, &&ApprovalGrant)| {
             !in_time.iter().take(*at).any(|other| is_same_person(&other.by, &one.by))
         };
         u32::try_from(in_time.iter().enumerate().filter(first).count()).unwrap_or(u32::MAX)
@@ -148,10 +148,10 @@ impl Approval {
     }
 }
 
-impl<'a> GroupRules<'a> {
+impl<'a> ApproverRules<'a> {
     /// Takes the rules from the group that a rule of the policy names. `involved` are those whose
     /// own agreement does not count.
-    pub fn of(policy: &'a Policy, rule: &Rule, involved: &'a [String]) -> Self {
+    pub fn of(policy: &'a ReplayPolicy, rule: &ReplayRule, involved: &'a [String]) -> Self {
         let group = policy.group(rule);
         Self {
             members: rule.approver_group.is_some().then_some(group.members.as_slice()),
@@ -170,10 +170,10 @@ impl<'a> GroupRules<'a> {
 /// Returns those whose own agreement does not count, because it is their own doing.
 ///
 /// Of a job that does not say who started it, nobody is known to have.
-pub fn involved(group: &Group, submitter: Option<&str>, replayers: &[&str]) -> Vec<String> {
+pub fn involved(group: &ApproverGroup, submitter: Option<&str>, replayers: &[&str]) -> Vec<String> {
     let names = group.distinct_from.iter().flat_map(|party| match party {
-        Party::Submitter => submitter.as_slice(),
-        Party::Replayer => replayers,
+        ReplayRole::Submitter => submitter.as_slice(),
+        ReplayRole::Replayer => replayers,
     });
     names.map(|name| (*name).to_owned()).collect()
 }
@@ -183,53 +183,57 @@ pub fn involved(group: &Group, submitter: Option<&str>, replayers: &[&str]) -> V
 /// `shown_now` is what would be shown to them now.
 pub fn may_say(
     approval: Option<&Approval>,
-    word: &Word<'_>,
-    shown_now: &Shown,
-    rules: &GroupRules<'_>,
+    word: &ApprovalResponse<'_>,
+    shown_now: &ApprovalScope,
+    rules: &ApproverRules<'_>,
     now: Timestamp,
-) -> Result<(), Refusal> {
-    let Some(approval) = approval else { return Err(Refusal::NothingRequested) };
+) -> Result<(), ApprovalError> {
+    let Some(approval) = approval else { return Err(ApprovalError::NothingRequested) };
     if approval.consumed {
-        return Err(Refusal::Consumed);
+        return Err(ApprovalError::Consumed);
     }
     if let Some(rejection) = &approval.rejection {
-        return Err(Refusal::Rejected { by: rejection.by.clone() });
+        return Err(ApprovalError::Rejected { by: rejection.by.clone() });
     }
     if now >= approval.expires_at {
-        return Err(Refusal::Expired { at: approval.expires_at });
+        return Err(ApprovalError::Expired { at: approval.expires_at });
     }
     if shown_now.policy_snapshot != approval.policy_snapshot {
-        return Err(Refusal::PolicyMismatch);
+        return Err(ApprovalError::PolicyMismatch);
     }
     if shown_now.digest() != approval.digest {
-        return Err(Refusal::DigestMismatch { is_changed: true });
+        return Err(ApprovalError::DigestMismatch { is_changed: true });
     }
     if !is_meant(word.expect, &approval.digest) {
-        return Err(Refusal::DigestMismatch { is_changed: false });
+        return Err(ApprovalError::DigestMismatch { is_changed: false });
     }
     may_vote(approval, word, rules)
 }
 
 /// Returns whether the rules let somebody say that.
-fn may_vote(approval: &Approval, word: &Word<'_>, rules: &GroupRules<'_>) -> Result<(), Refusal> {
+fn may_vote(
+    approval: &Approval,
+    word: &ApprovalResponse<'_>,
+    rules: &ApproverRules<'_>,
+) -> Result<(), ApprovalError> {
     let Approver { name, identity } = word.approver;
     let group = || approval.group.clone().unwrap_or_default();
     if rules.members.is_some_and(<[String]>::is_empty) {
-        return Err(Refusal::NoMembers { group: group() });
+        return Err(ApprovalError::NoMembers { group: group() });
     }
     // Whoever has a part in it may still be against it.
     if word.vote == Vote::Approve && is_one_of(rules.distinct_from, name) {
-        return Err(Refusal::SelfApproval { approver: name.to_owned() });
+        return Err(ApprovalError::SelfApproval { approver: name.to_owned() });
     }
     if rules.members.is_some_and(|members| !is_one_of(members, name)) {
-        return Err(Refusal::NotInGroup { approver: name.to_owned(), group: group() });
+        return Err(ApprovalError::NotInGroup { approver: name.to_owned(), group: group() });
     }
     if rules.signed && identity != IdentityKind::Signed {
-        return Err(Refusal::NotSigned);
+        return Err(ApprovalError::NotSigned);
     }
     let has_approved = approval.grants.iter().any(|one| is_same_person(&one.by, name));
     if word.vote == Vote::Approve && has_approved {
-        return Err(Refusal::AlreadyApproved { approver: name.to_owned() });
+        return Err(ApprovalError::AlreadyApproved { approver: name.to_owned() });
     }
     Ok(())
 }
@@ -239,7 +243,7 @@ fn may_vote(approval: &Approval, word: &Word<'_>, rules: &GroupRules<'_>) -> Res
 pub fn state(
     approval: &Approval,
     digest_now: &str,
-    rules: &GroupRules<'_>,
+    rules: &ApproverRules<'_>,
     now: Timestamp,
 ) -> Option<ApprovalState> {
     if approval.consumed {
@@ -256,7 +260,7 @@ pub fn state(
         return Some(ApprovalState::Expired);
     }
     let (granted, needed) = (approval.granted(rules), approval.needed());
-    let with_involved = GroupRules { distinct_from: &[], ..*rules };
+    let with_involved = ApproverRules { distinct_from: &[], ..*rules };
     Some(if granted >= needed {
         ApprovalState::Granted
     } else if approval.granted(&with_involved) >= needed {

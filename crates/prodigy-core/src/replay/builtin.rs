@@ -2,26 +2,29 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use super::{Alerts, Limits, Match, Policy, ReplayAction, Rule, Velocity, Wait};
-use crate::failure::{DefaultAction, FailureKind};
+use super::{
+    AlertRules, ReplayAction, ReplayBackoff, ReplayLimits, ReplayPolicy, ReplayRule,
+    ReplayVelocity, RuleMatch,
+};
+use crate::failure::{DefaultAction, ReasonCode};
 
-impl Policy {
+impl ReplayPolicy {
     /// Returns the policy that holds where there is no file: a rule for each reason code.
     pub fn builtin() -> &'static Self {
-        static BUILTIN: LazyLock<Policy> = LazyLock::new(|| {
-            let (limits, velocity) = (Limits::default(), Velocity::default());
-            Policy::new(rules(), limits, velocity, BTreeMap::new(), Alerts::default())
+        static BUILTIN: LazyLock<ReplayPolicy> = LazyLock::new(|| {
+            let (limits, velocity) = (ReplayLimits::default(), ReplayVelocity::default());
+            ReplayPolicy::new(rules(), limits, velocity, BTreeMap::new(), AlertRules::default())
         });
         &BUILTIN
     }
 }
 
 /// Returns the rules of the table of reason codes, in its order.
-pub(super) fn rules() -> Vec<Rule> {
-    FailureKind::ALL.iter().map(|kind| rule(*kind)).collect()
+pub(super) fn rules() -> Vec<ReplayRule> {
+    ReasonCode::ALL.iter().map(|kind| rule(*kind)).collect()
 }
 
-fn rule(kind: FailureKind) -> Rule {
+fn rule(kind: ReasonCode) -> ReplayRule {
     let action = match kind.action() {
         DefaultAction::Always | DefaultAction::Once => ReplayAction::AutoReplay,
         DefaultAction::Check => ReplayAction::CheckThenReplay,
@@ -31,12 +34,12 @@ fn rule(kind: FailureKind) -> Rule {
         DefaultAction::Never => ReplayAction::Never,
     };
     let name = format!("built-in:{}", kind.code());
-    let mut rule = Rule::new(name, Match::of(kind), action);
+    let mut rule = ReplayRule::new(name, RuleMatch::of(kind), action);
     // Who asks has looked, or has mended something; a policy of their own may bind them.
     rule.is_lenient = true;
     match kind.action() {
         // What failed for a passing reason may be tried for ever, so it has to slow down.
-        DefaultAction::Always => rule.backoff = Wait::ExponentialJitter,
+        DefaultAction::Always => rule.backoff = ReplayBackoff::ExponentialJitter,
         DefaultAction::Once => rule.max_replays = Some(1),
         DefaultAction::Check
         | DefaultAction::Approval

@@ -1,21 +1,24 @@
 //! The keys of a file of cases, as data.
 
 use super::{
-    ApprovalState, Asked, EffectEvidence,
+    ApprovalState, EffectEvidence, ReplayTrigger,
     grammar::{ACTION_WORDS, LIMIT, NUMBER},
     words::words,
 };
 use crate::{
     diagnostic::Diagnostic,
     dlq::CommitState,
-    failure::FailureKind,
+    failure::ReasonCode,
     workflow::grammar::{KeyShape, RecordShape, Shape},
-    yaml::Node,
+    yaml::YamlNode,
 };
 
 /// The words for how much somebody wants a replay.
-pub(super) const ASKED: &[(&str, Asked)] =
-    &[("unasked", Asked::Unasked), ("asked", Asked::Asked), ("forced", Asked::Forced)];
+pub(super) const ASKED: &[(&str, ReplayTrigger)] = &[
+    ("unasked", ReplayTrigger::Unasked),
+    ("asked", ReplayTrigger::Asked),
+    ("forced", ReplayTrigger::Forced),
+];
 
 /// The words for what attempts may have changed.
 pub(super) const STATES: &[(&str, CommitState)] = &[
@@ -90,7 +93,7 @@ static ENTRY: RecordShape = RecordShape {
     groups: &[&[
         KeyShape::new(
             "reason_code",
-            Shape::Word(FailureKind::CODES),
+            Shape::Word(ReasonCode::CODES),
             "Why the item died: one of these [codes](failure-codes.md).",
         )
         .require(),
@@ -159,7 +162,7 @@ static EXPECT: RecordShape = RecordShape {
     groups: &[&[
         KeyShape::new(
             "verdict",
-            Shape::Word(&words::<_, 12>(super::Verdict::WORDS)),
+            Shape::Word(&words::<_, 12>(super::ReplayVerdict::WORDS)),
             "What is decided: one of the [verdicts](#verdicts).",
         ),
         KeyShape::new(
@@ -174,7 +177,7 @@ static EXPECT: RecordShape = RecordShape {
     rule: Some(something),
 };
 
-fn something(node: &Node, diagnostics: &mut Vec<Diagnostic>) {
+fn something(node: &YamlNode, diagnostics: &mut Vec<Diagnostic>) {
     if node.as_mapping().is_some_and(<[_]>::is_empty) {
         let empty = Diagnostic::error(node.span, "`expect` is empty");
         diagnostics.push(empty.help("a case without expectation tests nothing: add `verdict: …`"));

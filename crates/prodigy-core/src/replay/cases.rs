@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use super::{
-    ApprovalState, Asked, Counters, EffectEvidence, Policy, ReplayAction, Ruling, Situation,
-    Subject, Verdict,
+    ApprovalState, EffectEvidence, EntryFacts, EvaluationContext, ReplayAction, ReplayCounters,
+    ReplayDecision, ReplayPolicy, ReplayTrigger, ReplayVerdict,
     case_grammar::{APPROVALS, ASKED, CASES, EVIDENCE, STATES},
     decide,
-    read::{Reader, list, text, whole, word},
+    read::{PolicyReader, list, text, whole, word},
     words::ACTIONS,
 };
 use crate::{
     Timestamp,
     diagnostic::Sources,
     dlq::{CommitState, EntryStatus},
-    failure::FailureKind,
+    failure::ReasonCode,
     workflow::{Rejected, grammar::check_record},
-    yaml::{self, Node},
+    yaml::{self, YamlNode},
 };
 
 /// The age of the last attempt unless a case sets it: longer than any backoff.
@@ -28,17 +28,17 @@ pub struct PolicyCase {
     /// The name of the case.
     pub name: String,
     /// The expected decision.
-    pub expected: Expected,
-    entry: Entry,
-    asked: Asked,
-    counters: Counters,
+    pub expected: ExpectedDecision,
+    entry: CaseEntry,
+    asked: ReplayTrigger,
+    counters: ReplayCounters,
 }
 
 /// The expected decision of a case. A field that is `None` matches anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedDecision {
     /// The expected verdict.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<ReplayVerdict>,
     /// The expected action of the rule.
     pub action: Option<ReplayAction>,
     /// The rule that decides.
@@ -47,8 +47,8 @@ pub struct Expected {
 
 /// The facts of an entry that a case sets.
 #[derive(Clone, Debug, PartialEq)]
-struct Entry {
-    reason_code: FailureKind,
+struct CaseEntry {
+    reason_code: ReasonCode,
     step: String,
     attempts: u32,
     replays: u32,
@@ -68,7 +68,7 @@ impl PolicyCase {
     pub fn read(path: &str, text: &str) -> Result<Vec<Self>, Rejected> {
         let mut sources = Sources::default();
         let file = sources.add(path, text);
-        let mut reader = Reader { diagnostics: Vec::new() };
+        let mut reader = PolicyReader { diagnostics: Vec::new() };
         let cases = match yaml::parse(text, file) {
             Ok(root) => {
                 check_record(&root, &CASES, &mut reader.diagnostics);
@@ -93,9 +93,9 @@ impl PolicyCase {
     }
 
     /// Decides over the case as if it happened now.
-    pub fn run<'a>(&self, policy: &'a Policy, now: Timestamp) -> Ruling<'a> {
+    pub fn run<'a>(&self, policy: &'a ReplayPolicy, now: Timestamp) -> ReplayDecision<'a> {
         let entry = &self.entry;
-        let subject = Subject {
+        let subject = EntryFacts {
             item: "item",
             status: EntryStatus::Open,
             reason_code: entry.reason_code,
@@ -116,13 +116,13 @@ impl PolicyCase {
             approval: entry.approval,
         };
         let (counters, asked) = (self.counters, self.asked);
-        decide(&subject, &Situation { policy, counters, asked, now, is_running: false })
+        decide(&subject, &EvaluationContext { policy, counters, asked, now, is_running: false })
     }
 }
 
-impl Expected {
+impl ExpectedDecision {
     /// Returns whether a ruling is what was expected.
-    pub fn is_met(&self, ruling: &Ruling<'_>) -> bool {
+    pub fn is_met(&self, ruling: &ReplayDecision<'_>) -> bool {
         self.verdict.is_none_or(|verdict| verdict == ruling.verdict)
             && self.action.is_none_or(|action| action == ruling.action)
             && self.rule.as_ref().is_none_or(|rule| *rule == ruling.rule.name)
@@ -130,29 +130,29 @@ impl Expected {
 }
 
 /// Reads one case; `None` if it is not whole, which was reported by then.
-fn case(reader: &mut Reader, node: &Node, number: usize) -> Option<PolicyCase> {
+fn case(reader: &mut PolicyReader, node: &YamlNode, number: usize) -> Option<PolicyCase> {
     let name = text(node.get("name")).unwrap_or_else(|| format!("case {number}"));
     let expect = node.get("expect")?;
     let counters = node.get("counters");
     let counter = |key| counters.and_then(|node| node.get(key));
     Some(PolicyCase {
         name,
-        expected: Expected {
-            verdict: word(expect.get("verdict"), Verdict::WORDS),
+        expected: ExpectedDecision {
+            verdict: word(expect.get("verdict"), ReplayVerdict::WORDS),
             action: word(expect.get("action"), ACTIONS),
             rule: text(expect.get("rule")),
         },
         entry: entry(reader, node.get("entry")?)?,
-        asked: word(node.get("asked"), ASKED).unwrap_or(Asked::Asked),
-        counters: Counters {
+        asked: word(node.get("asked"), ASKED).unwrap_or(ReplayTrigger::Asked),
+        counters: ReplayCounters {
             signature_replays: whole(counter("signature_replays")).unwrap_or(0),
-            cost_usd: counter("cost_usd").and_then(Node::as_f64).unwrap_or(0.0),
+            cost_usd: counter("cost_usd").and_then(YamlNode::as_f64).unwrap_or(0.0),
         },
     })
 }
 
-fn entry(reader: &mut Reader, node: &Node) -> Option<Entry> {
-    let is = |key| node.get(key).and_then(Node::as_bool).unwrap_or(false);
+fn entry(reader: &mut PolicyReader, node: &YamlNode) -> Option<CaseEntry> {
+    let is = |key| node.get(key).and_then(YamlNode::as_bool).unwrap_or(false);
     let code = text(node.get("reason_code"))?;
     let evidence = word(node.get("evidence"), EVIDENCE).unwrap_or_default();
     // What is there is all that there was to do, unless the case says otherwise.
@@ -164,9 +164,9 @@ fn entry(reader: &mut Reader, node: &Node) -> Option<Entry> {
         | EffectEvidence::Partial
         | EffectEvidence::Indeterminate => CommitState::Local,
     };
-    Some(Entry {
+    Some(CaseEntry {
         // What is no reason code was reported by then.
-        reason_code: FailureKind::named(&code).ok()?,
+        reason_code: ReasonCode::named(&code).ok()?,
         step: text(node.get("step")).unwrap_or_default(),
         attempts: whole(node.get("attempts")).unwrap_or(1),
         replays: whole(node.get("replays")).unwrap_or(0),

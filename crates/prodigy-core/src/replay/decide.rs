@@ -1,27 +1,27 @@
 //! The ruling over one entry.
 
 use super::{
-    ApprovalState, Asked, Goal, Need, Policy, ReplayAction, Rule, Ruling, Situation, Subject,
-    Verdict,
-    explain::{Because, Bound, Clause, Held},
-    outside::Outside,
+    ApprovalState, EntryFacts, EvaluationContext, NextAction, ReplayAction, ReplayDecision,
+    ReplayGoal, ReplayPolicy, ReplayRule, ReplayTrigger, ReplayVerdict,
+    explain::{DecisionReason, QuarantineReason, ReachedLimit, RuleClause},
+    outside::ExternalState,
 };
-use crate::{Timestamp, dlq::EntryStatus, failure::Class};
+use crate::{Timestamp, dlq::EntryStatus, failure::ReasonClass};
 
 /// The end of a decision: the verdict, and the need that would move the entry on.
-type End = (Verdict, Option<Need>);
+type EvaluationResult = (ReplayVerdict, Option<NextAction>);
 
 /// A ruling in the making.
-struct Judge<'s, 'a> {
-    subject: &'s Subject<'s>,
-    situation: &'s Situation<'a>,
-    policy: &'a Policy,
-    rule: &'a Rule,
-    outside: Outside,
+struct Evaluation<'s, 'a> {
+    subject: &'s EntryFacts<'s>,
+    situation: &'s EvaluationContext<'a>,
+    policy: &'a ReplayPolicy,
+    rule: &'a ReplayRule,
+    outside: ExternalState,
     action: ReplayAction,
-    goal: Option<Goal>,
+    goal: Option<ReplayGoal>,
     not_before: Option<Timestamp>,
-    because: Vec<Because>,
+    because: Vec<DecisionReason>,
 }
 
 /// Decides whether an entry may be replayed.
@@ -29,27 +29,39 @@ struct Judge<'s, 'a> {
 /// Nothing is looked up: the same facts always give the same ruling. The order is: the record
 /// is intact, the entry is open, what is known of its effects, quarantine, the rule and the
 /// floor below it, the counters, whether something is running, agreement, and time.
-pub fn decide<'a>(subject: &Subject<'_>, situation: &Situation<'a>) -> Ruling<'a> {
+pub fn decide<'a>(
+    subject: &EntryFacts<'_>,
+    situation: &EvaluationContext<'a>,
+) -> ReplayDecision<'a> {
     let policy = situation.policy;
     let rule = policy.rule(subject);
-    let mut judge = Judge {
+    let mut judge = Evaluation {
         subject,
         situation,
         policy,
         rule,
-        outside: Outside::of(subject),
+        outside: ExternalState::of(subject),
         action: rule.action,
         goal: None,
         not_before: None,
         because: Vec::new(),
     };
     let (verdict, needs) = judge.verdict();
-    let Judge { action, goal, not_before, because, .. } = judge;
-    Ruling { verdict, rule, snapshot: policy.snapshot(), action, not_before, goal, needs, because }
+    let Evaluation { action, goal, not_before, because, .. } = judge;
+    ReplayDecision {
+        verdict,
+        rule,
+        snapshot: policy.snapshot(),
+        action,
+        not_before,
+        goal,
+        needs,
+        because,
+    }
 }
 
-impl Judge<'_, '_> {
-    fn verdict(&mut self) -> End {
+impl Evaluation<'_, '_> {
+    fn verdict(&mut self) -> EvaluationResult {
         if let Some(end) = self.entry() {
             return end;
         }
@@ -67,66 +79,69 @@ impl Judge<'_, '_> {
             .or_else(|| self.approval())
             .or_else(|| self.time(goal))
             .unwrap_or(match goal {
-                Goal::Replay => (Verdict::Replay, None),
-                Goal::Adopt => (Verdict::Adopt, None),
+                ReplayGoal::Replay => (ReplayVerdict::Replay, None),
+                ReplayGoal::Adopt => (ReplayVerdict::Adopt, None),
             })
     }
 
     /// Returns true if the rule is lenient and a user asked, which waives its limit and backoff.
     fn is_let(&self) -> bool {
-        self.rule.is_lenient && self.situation.asked != Asked::Unasked
+        self.rule.is_lenient && self.situation.asked != ReplayTrigger::Unasked
     }
 
     fn is_forced(&self) -> bool {
-        self.situation.asked == Asked::Forced
+        self.situation.asked == ReplayTrigger::Forced
     }
 
     /// Ends the decision if the record is damaged or the entry is not open.
-    fn entry(&mut self) -> Option<End> {
+    fn entry(&mut self) -> Option<EvaluationResult> {
         if !self.subject.is_intact {
-            self.because.push(Because::Damaged);
-            return Some((Verdict::Damaged, Some(Need::Fsck)));
+            self.because.push(DecisionReason::Damaged);
+            return Some((ReplayVerdict::Damaged, Some(NextAction::Fsck)));
         }
         match self.subject.status {
             EntryStatus::Open => None,
             EntryStatus::Replaying => {
-                self.because.push(Because::Replaying);
-                Some((Verdict::Running, Some(Need::Idle)))
+                self.because.push(DecisionReason::Replaying);
+                Some((ReplayVerdict::Running, Some(NextAction::Idle)))
             }
             EntryStatus::Resolved | EntryStatus::Dropped => {
-                self.because.push(Because::Closed {
+                self.because.push(DecisionReason::Closed {
                     is_resolved: self.subject.status == EntryStatus::Resolved,
                 });
-                Some((Verdict::Closed, None))
+                Some((ReplayVerdict::Closed, None))
             }
         }
     }
 
     /// Finds what the rule wants done, with what is known of the effects.
     fn resolve(&mut self) {
-        self.because.push(Because::Rule);
-        if self.outside != Outside::Clear || self.rule.action == ReplayAction::CheckThenReplay {
+        self.because.push(DecisionReason::Rule);
+        if self.outside != ExternalState::Clear || self.rule.action == ReplayAction::CheckThenReplay
+        {
             let (outside, evidence) = (self.outside, self.subject.effect);
-            self.because.push(Because::Effects { outside, evidence });
+            self.because.push(DecisionReason::Effects { outside, evidence });
         }
         if self.rule.action != ReplayAction::CheckThenReplay {
             return;
         }
         let (action, clause) = match self.outside {
-            Outside::Clear | Outside::Mixed => (self.rule.on_absent, Clause::OnAbsent),
-            Outside::Committed => (self.rule.on_committed, Clause::OnCommitted),
-            Outside::Partial => (self.rule.on_partial, Clause::OnPartial),
-            Outside::Unknown if self.subject.can_check => return,
-            Outside::Unknown => (ReplayAction::ManualReview, Clause::CannotCheck),
-            Outside::Unknowable => (ReplayAction::ManualReview, Clause::CannotTell),
+            ExternalState::Clear | ExternalState::Mixed => {
+                (self.rule.on_absent, RuleClause::OnAbsent)
+            }
+            ExternalState::Committed => (self.rule.on_committed, RuleClause::OnCommitted),
+            ExternalState::Partial => (self.rule.on_partial, RuleClause::OnPartial),
+            ExternalState::Unknown if self.subject.can_check => return,
+            ExternalState::Unknown => (ReplayAction::ManualReview, RuleClause::CannotCheck),
+            ExternalState::Unknowable => (ReplayAction::ManualReview, RuleClause::CannotTell),
         };
         self.action = action;
-        self.because.push(Because::Clause(clause, action));
+        self.because.push(DecisionReason::Clause(clause, action));
     }
 
     /// Ends the decision if the entry is quarantined, not released, and nothing has changed.
-    fn quarantine(&mut self) -> Option<End> {
-        let Subject { is_quarantined, is_released, is_changed, .. } = *self.subject;
+    fn quarantine(&mut self) -> Option<EvaluationResult> {
+        let EntryFacts { is_quarantined, is_released, is_changed, .. } = *self.subject;
         let by_rule = self.action == ReplayAction::Quarantine;
         if !by_rule && !is_quarantined {
             return None;
@@ -134,9 +149,9 @@ impl Judge<'_, '_> {
         if is_released || is_changed {
             let changed = self.subject.changed.join(", ");
             self.because.push(if is_released {
-                Because::Quarantine(Held::Released)
+                DecisionReason::Quarantine(QuarantineReason::Released)
             } else {
-                Because::Quarantine(Held::Changed(changed))
+                DecisionReason::Quarantine(QuarantineReason::Changed(changed))
             });
             if by_rule {
                 self.action = ReplayAction::AutoReplay;
@@ -144,23 +159,23 @@ impl Judge<'_, '_> {
             return None;
         }
         // What somebody put away, somebody takes out. A poisonous item has to be another one.
-        let is_poison = self.subject.reason_code.class() == Class::Poison;
+        let is_poison = self.subject.reason_code.class() == ReasonClass::Poison;
         let (held, need) = match (is_quarantined, is_poison) {
-            (true, _) => (Held::ByPerson, Need::Release),
-            (false, true) => (Held::Unchanged, Need::Edit),
-            (false, false) => (Held::Unchanged, Need::Release),
+            (true, _) => (QuarantineReason::ByPerson, NextAction::Release),
+            (false, true) => (QuarantineReason::Unchanged, NextAction::Edit),
+            (false, false) => (QuarantineReason::Unchanged, NextAction::Release),
         };
-        self.because.push(Because::Quarantine(held));
-        Some((Verdict::Quarantine, Some(need)))
+        self.because.push(DecisionReason::Quarantine(held));
+        Some((ReplayVerdict::Quarantine, Some(need)))
     }
 
     /// Returns the goal of the action, or a verdict against it; no policy lowers this floor.
-    fn goal(&mut self) -> Result<Goal, End> {
+    fn goal(&mut self) -> Result<ReplayGoal, EvaluationResult> {
         let is_forced = self.is_forced();
         let is_unfit = match self.action {
-            ReplayAction::Never => return Err((Verdict::Never, Some(Need::Drop))),
+            ReplayAction::Never => return Err((ReplayVerdict::Never, Some(NextAction::Drop))),
             ReplayAction::ManualReview => true,
-            ReplayAction::Adopt => self.outside != Outside::Committed,
+            ReplayAction::Adopt => self.outside != ExternalState::Committed,
             // Nothing to look for is left: only a rule that asks for a check twice gets here.
             ReplayAction::CheckThenReplay => !self.outside.is_uncertain(),
             // A quarantine that holds has ended before, and one that was lifted is no more.
@@ -170,50 +185,55 @@ impl Judge<'_, '_> {
         };
         if is_forced {
             let is_lifted = is_unfit || self.outside.is_uncertain();
-            if is_lifted || self.outside == Outside::Committed {
-                self.because
-                    .push(Because::Forced { is_committed: self.outside == Outside::Committed });
+            if is_lifted || self.outside == ExternalState::Committed {
+                self.because.push(DecisionReason::Forced {
+                    is_committed: self.outside == ExternalState::Committed,
+                });
             }
-            return Ok(Goal::Replay);
+            return Ok(ReplayGoal::Replay);
         }
         if is_unfit {
-            return Err((Verdict::Review, Some(self.way_on())));
+            return Err((ReplayVerdict::Review, Some(self.way_on())));
         }
         if self.outside.is_uncertain() {
-            let is_checkable = self.outside == Outside::Unknown && self.subject.can_check;
+            let is_checkable = self.outside == ExternalState::Unknown && self.subject.can_check;
             if self.rule.action != ReplayAction::CheckThenReplay || !is_checkable {
-                self.because.push(Because::Floor { can_check: is_checkable });
+                self.because.push(DecisionReason::Floor { can_check: is_checkable });
             }
             if is_checkable {
-                return Err(self.running().unwrap_or((Verdict::Check, Some(Need::Check))));
+                return Err(self
+                    .running()
+                    .unwrap_or((ReplayVerdict::Check, Some(NextAction::Check))));
             }
-            return Err((Verdict::Review, Some(Need::Force)));
+            return Err((ReplayVerdict::Review, Some(NextAction::Force)));
         }
-        if self.outside != Outside::Committed {
-            return Ok(Goal::Replay);
+        if self.outside != ExternalState::Committed {
+            return Ok(ReplayGoal::Replay);
         }
         if self.action != ReplayAction::Adopt {
-            self.because.push(Because::NotAgain);
+            self.because.push(DecisionReason::NotAgain);
         }
-        Ok(Goal::Adopt)
+        Ok(ReplayGoal::Adopt)
     }
 
     /// Returns the first action that is open to a reviewer.
-    fn way_on(&self) -> Need {
+    fn way_on(&self) -> NextAction {
         match self.outside {
             // Who could not tell may be able to by now.
-            Outside::Unknown | Outside::Unknowable if self.subject.can_check => Need::Check,
-            Outside::Committed => Need::Adopt,
-            Outside::Clear
-            | Outside::Mixed
-            | Outside::Partial
-            | Outside::Unknown
-            | Outside::Unknowable => Need::Force,
+            ExternalState::Unknown | ExternalState::Unknowable if self.subject.can_check => {
+                NextAction::Check
+            }
+            ExternalState::Committed => NextAction::Adopt,
+            ExternalState::Clear
+            | ExternalState::Mixed
+            | ExternalState::Partial
+            | ExternalState::Unknown
+            | ExternalState::Unknowable => NextAction::Force,
         }
     }
 
     /// Ends the decision if a limit on replays or their cost is reached, unless it is forced.
-    fn counters(&mut self, goal: Goal) -> Option<End> {
+    fn counters(&mut self, goal: ReplayGoal) -> Option<EvaluationResult> {
         let limits = self.policy.limits;
         let replays = self.subject.replays;
         let counters = self.situation.counters;
@@ -221,62 +241,62 @@ impl Judge<'_, '_> {
         let bound = if let Some(most) =
             is_reached(self.rule.max_replays.filter(|_| !self.is_let()), replays)
         {
-            Bound::Rule { replays, most }
+            ReachedLimit::Rule { replays, most }
         } else if let Some(most) = is_reached(limits.replays_per_item, replays) {
-            Bound::Item { replays, most }
+            ReachedLimit::Item { replays, most }
         } else if let Some(most) =
             is_reached(limits.replays_per_signature, counters.signature_replays)
         {
-            Bound::Signature { replays: counters.signature_replays, most }
+            ReachedLimit::Signature { replays: counters.signature_replays, most }
         } else if let Some(most) = limits.cost_usd.filter(|most| counters.cost_usd >= *most) {
-            Bound::Cost { cost: counters.cost_usd, most }
+            ReachedLimit::Cost { cost: counters.cost_usd, most }
         } else {
             return None;
         };
-        if goal == Goal::Adopt {
+        if goal == ReplayGoal::Adopt {
             return None;
         }
-        self.because.push(Because::Limit { bound, is_forced: self.is_forced() });
-        (!self.is_forced()).then_some((Verdict::Limit, Some(Need::Force)))
+        self.because.push(DecisionReason::Limit { bound, is_forced: self.is_forced() });
+        (!self.is_forced()).then_some((ReplayVerdict::Limit, Some(NextAction::Force)))
     }
 
     /// Ends the decision if another run works on the job, or the item is in flight.
-    fn running(&mut self) -> Option<End> {
+    fn running(&mut self) -> Option<EvaluationResult> {
         if !self.situation.is_running {
             return None;
         }
-        self.because.push(Because::Running);
-        Some((Verdict::Running, Some(Need::Idle)))
+        self.because.push(DecisionReason::Running);
+        Some((ReplayVerdict::Running, Some(NextAction::Idle)))
     }
 
     /// Ends the decision if the rule requires an approval that is not granted.
-    fn approval(&mut self) -> Option<End> {
+    fn approval(&mut self) -> Option<EvaluationResult> {
         if self.action != ReplayAction::RequireApproval {
             return None;
         }
         if self.policy.group_without_members(self.rule).is_some() {
-            self.because.push(Because::NoMembers);
-            return Some((Verdict::Approval, Some(Need::Members)));
+            self.because.push(DecisionReason::NoMembers);
+            return Some((ReplayVerdict::Approval, Some(NextAction::Members)));
         }
         let state = self.subject.approval;
         let group = self.policy.group(self.rule);
-        self.because.push(Because::Approval { state, needed: group.min_approvals.get() });
+        self.because.push(DecisionReason::Approval { state, needed: group.min_approvals.get() });
         match state {
             Some(ApprovalState::Granted) => None,
-            Some(ApprovalState::Rejected) => Some((Verdict::Never, Some(Need::Drop))),
+            Some(ApprovalState::Rejected) => Some((ReplayVerdict::Never, Some(NextAction::Drop))),
             Some(ApprovalState::Pending { .. } | ApprovalState::SelfApproval) => {
-                Some((Verdict::Approval, Some(Need::Approve)))
+                Some((ReplayVerdict::Approval, Some(NextAction::Approve)))
             }
             Some(ApprovalState::Expired | ApprovalState::Void) | None => {
-                Some((Verdict::Approval, Some(Need::Ask)))
+                Some((ReplayVerdict::Approval, Some(NextAction::Ask)))
             }
         }
     }
 
     /// Ends the decision if the backoff after a failed replay has not passed, unless it is forced.
-    fn time(&mut self, goal: Goal) -> Option<End> {
+    fn time(&mut self, goal: ReplayGoal) -> Option<EvaluationResult> {
         let wait = self.rule.backoff.delay(self.subject.item, self.subject.replays);
-        if goal == Goal::Adopt || wait.is_zero() || self.is_let() {
+        if goal == ReplayGoal::Adopt || wait.is_zero() || self.is_let() {
             return None;
         }
         // A moment that no calendar has is as good as never.
@@ -285,7 +305,7 @@ impl Judge<'_, '_> {
         if until <= self.situation.now {
             return None;
         }
-        self.because.push(Because::Wait { until, is_forced: self.is_forced() });
-        (!self.is_forced()).then_some((Verdict::Later, Some(Need::Wait(until))))
+        self.because.push(DecisionReason::Wait { until, is_forced: self.is_forced() });
+        (!self.is_forced()).then_some((ReplayVerdict::Later, Some(NextAction::Wait(until))))
     }
 }

@@ -1,11 +1,11 @@
 //! A ruling in plain sentences.
 
-use super::{ApprovalState, EffectEvidence, ReplayAction, Ruling, outside::Outside};
+use super::{ApprovalState, EffectEvidence, ReplayAction, ReplayDecision, outside::ExternalState};
 use crate::Timestamp;
 
 /// One thing that led to a verdict.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Because {
+pub(super) enum DecisionReason {
     /// The entry is not as it was written.
     Damaged,
     /// The entry is closed.
@@ -15,11 +15,11 @@ pub(super) enum Because {
     /// The rule that matches.
     Rule,
     /// The state of the side effects, and the evidence for it.
-    Effects { outside: Outside, evidence: EffectEvidence },
+    Effects { outside: ExternalState, evidence: EffectEvidence },
     /// The clause of the rule for that state, and its action.
-    Clause(Clause, ReplayAction),
+    Clause(RuleClause, ReplayAction),
     /// It is kept back, or no longer.
-    Quarantine(Held),
+    Quarantine(QuarantineReason),
     /// The uncertain side effects, which no policy can allow to repeat.
     Floor { can_check: bool },
     /// The side effects are committed: the entry is adopted, whatever the rule says.
@@ -27,7 +27,7 @@ pub(super) enum Because {
     /// Somebody takes it on themselves.
     Forced { is_committed: bool },
     /// A limit is reached.
-    Limit { bound: Bound, is_forced: bool },
+    Limit { bound: ReachedLimit, is_forced: bool },
     /// Something works on the job.
     Running,
     /// Nobody may agree.
@@ -40,7 +40,7 @@ pub(super) enum Because {
 
 /// Which part of a rule decides once it was looked for effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Clause {
+pub(super) enum RuleClause {
     OnAbsent,
     OnCommitted,
     OnPartial,
@@ -50,7 +50,7 @@ pub(super) enum Clause {
 
 /// The reason of a quarantine, or of its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum QuarantineReason {
     ByPerson,
     Unchanged,
     Released,
@@ -59,58 +59,58 @@ pub(super) enum Held {
 
 /// A limit, and what was counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Bound {
+pub(super) enum ReachedLimit {
     Rule { replays: u32, most: u32 },
     Item { replays: u32, most: u32 },
     Signature { replays: u32, most: u32 },
     Cost { cost: f64, most: f64 },
 }
 
-impl Ruling<'_> {
+impl ReplayDecision<'_> {
     /// Returns why it was decided so, in plain sentences without full stops.
     pub fn explain(&self) -> Vec<String> {
         self.because.iter().map(|because| self.sentence(because)).collect()
     }
 
-    fn sentence(&self, because: &Because) -> String {
+    fn sentence(&self, because: &DecisionReason) -> String {
         let rule = &self.rule.name;
         match because {
-            Because::Damaged => "the entry is not as it was written".to_owned(),
-            Because::Closed { is_resolved: true } => {
+            DecisionReason::Damaged => "the entry is not as it was written".to_owned(),
+            DecisionReason::Closed { is_resolved: true } => {
                 "the entry is closed: a replay succeeded or its work was adopted".to_owned()
             }
-            Because::Closed { is_resolved: false } => {
+            DecisionReason::Closed { is_resolved: false } => {
                 "the entry is closed: the item was left out".to_owned()
             }
-            Because::Replaying => "it is being replayed".to_owned(),
-            Because::Rule => format!("rule `{rule}` says {}", self.rule.action.word()),
-            Because::Effects { outside, evidence } => effects(*outside, *evidence).to_owned(),
-            Because::Clause(clause, action) => clause.sentence(*action),
-            Because::Quarantine(held) => held.sentence(),
-            Because::Floor { can_check: true } => {
+            DecisionReason::Replaying => "it is being replayed".to_owned(),
+            DecisionReason::Rule => format!("rule `{rule}` says {}", self.rule.action.word()),
+            DecisionReason::Effects { outside, evidence } => effects(*outside, *evidence).to_owned(),
+            DecisionReason::Clause(clause, action) => clause.sentence(*action),
+            DecisionReason::Quarantine(held) => held.sentence(),
+            DecisionReason::Floor { can_check: true } => {
                 "what may have happened is looked for before anything runs again, whatever the rules say".to_owned()
             }
-            Because::Floor { can_check: false } => {
+            DecisionReason::Floor { can_check: false } => {
                 "what may have happened is never done again without a person's decision, whatever the rules say".to_owned()
             }
-            Because::NotAgain => "what is done is not done again, whatever the rules say".to_owned(),
-            Because::Forced { is_committed: false } => {
+            DecisionReason::NotAgain => "what is done is not done again, whatever the rules say".to_owned(),
+            DecisionReason::Forced { is_committed: false } => {
                 "somebody takes the decision on themselves".to_owned()
             }
-            Because::Forced { is_committed: true } => {
+            DecisionReason::Forced { is_committed: true } => {
                 "somebody takes the decision on themselves; what is changed outside is not changed again".to_owned()
             }
-            Because::Limit { bound, is_forced } => {
+            DecisionReason::Limit { bound, is_forced } => {
                 let lifted = if *is_forced { ", which somebody lifts" } else { "" };
                 format!("{}{lifted}", self.bound(*bound))
             }
-            Because::Running => "another run works on the job".to_owned(),
-            Because::NoMembers => {
+            DecisionReason::Running => "another run works on the job".to_owned(),
+            DecisionReason::NoMembers => {
                 let group = self.rule.approver_group.as_deref().unwrap_or_default();
                 format!("group `{group}` has no members, so nobody may approve")
             }
-            Because::Approval { state, needed } => self.approval(*state, *needed),
-            Because::Wait { until, is_forced } => {
+            DecisionReason::Approval { state, needed } => self.approval(*state, *needed),
+            DecisionReason::Wait { until, is_forced } => {
                 let lifted = if *is_forced { ", which somebody lifts" } else { "" };
                 let wait = self.rule.backoff.word();
                 format!("rule `{rule}` waits after replays that failed ({wait}): not before {until}{lifted}")
@@ -118,23 +118,23 @@ impl Ruling<'_> {
         }
     }
 
-    fn bound(&self, bound: Bound) -> String {
+    fn bound(&self, bound: ReachedLimit) -> String {
         match bound {
-            Bound::Rule { replays, most } => {
+            ReachedLimit::Rule { replays, most } => {
                 format!(
                     "it was replayed {}, and rule `{}` allows {most}",
                     times(replays),
                     self.rule.name
                 )
             }
-            Bound::Item { replays, most } => {
+            ReachedLimit::Item { replays, most } => {
                 format!("it was replayed {}, and `replays_per_item` is {most}", times(replays))
             }
-            Bound::Signature { replays, most } => format!(
+            ReachedLimit::Signature { replays, most } => format!(
                 "entries of its signature were replayed {}, and `replays_per_signature` is {most}",
                 times(replays)
             ),
-            Bound::Cost { cost, most } => {
+            ReachedLimit::Cost { cost, most } => {
                 format!("the replays of the job cost ${cost:.2}, and `cost_usd` is ${most:.2}")
             }
         }
@@ -166,7 +166,7 @@ impl Ruling<'_> {
     }
 }
 
-impl Clause {
+impl RuleClause {
     fn sentence(self, action: ReplayAction) -> String {
         let word = action.word();
         match self {
@@ -179,7 +179,7 @@ impl Clause {
     }
 }
 
-impl Held {
+impl QuarantineReason {
     fn sentence(&self) -> String {
         match self {
             Self::ByPerson => "somebody put it into quarantine".to_owned(),
@@ -193,19 +193,19 @@ impl Held {
     }
 }
 
-fn effects(outside: Outside, evidence: EffectEvidence) -> &'static str {
+fn effects(outside: ExternalState, evidence: EffectEvidence) -> &'static str {
     match outside {
-        Outside::Clear if evidence == EffectEvidence::Absent => {
+        ExternalState::Clear if evidence == EffectEvidence::Absent => {
             "what may have happened outside was looked for and is not there"
         }
-        Outside::Clear => "nothing was changed outside",
-        Outside::Mixed => {
+        ExternalState::Clear => "nothing was changed outside",
+        ExternalState::Mixed => {
             "some of what it was to change outside is changed: only the rest would run"
         }
-        Outside::Committed => "all that it was to change outside is changed",
-        Outside::Partial => "something outside was changed in part",
-        Outside::Unknown => "something outside may have been changed, and nobody has looked",
-        Outside::Unknowable => {
+        ExternalState::Committed => "all that it was to change outside is changed",
+        ExternalState::Partial => "something outside was changed in part",
+        ExternalState::Unknown => "something outside may have been changed, and nobody has looked",
+        ExternalState::Unknowable => {
             "something outside may have been changed, and looking gave no answer"
         }
     }

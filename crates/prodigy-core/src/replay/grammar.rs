@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use crate::{
     diagnostic::Diagnostic,
     workflow::grammar::{KeyNames, KeyShape, RecordShape, Shape},
-    yaml::Node,
+    yaml::YamlNode,
 };
 
 use super::{
-    Wait,
+    ReplayBackoff,
     words::{ACTIONS, CLASSES, IDENTITIES, PARTIES, words},
 };
 
@@ -22,7 +22,7 @@ const RULE_WORDS: &[&str] = &words::<_, 6>(ACTIONS);
 const CLASS_WORDS: &[&str] = &words::<_, 9>(CLASSES);
 const PARTY_WORDS: &[&str] = &words::<_, 2>(PARTIES);
 const IDENTITY_WORDS: &[&str] = &words::<_, 2>(IDENTITIES);
-const WAIT_WORDS: &[&str] = &words::<_, 4>(Wait::WORDS);
+const WAIT_WORDS: &[&str] = &words::<_, 4>(ReplayBackoff::WORDS);
 
 const LARGEST: i64 = u32::MAX as i64;
 const COUNT: Shape = Shape::Integer { min: 1, max: LARGEST };
@@ -283,7 +283,7 @@ pub(super) static ALERTS: RecordShape = RecordShape {
     rule: None,
 };
 
-fn not_empty(node: &Node, diagnostics: &mut Vec<Diagnostic>) {
+fn not_empty(node: &YamlNode, diagnostics: &mut Vec<Diagnostic>) {
     if node.as_mapping().is_some_and(<[_]>::is_empty) {
         let empty = Diagnostic::error(node.span, "`match` is empty");
         diagnostics.push(empty.help("`defaults` is for all dead letters that no rule matches"));
@@ -291,14 +291,14 @@ fn not_empty(node: &Node, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 /// Reports keys that mean nothing with the action that a rule has.
-fn outcome(node: &Node, diagnostics: &mut Vec<Diagnostic>) {
-    let action = node.get("action").and_then(Node::as_str).unwrap_or_default();
+fn outcome(node: &YamlNode, diagnostics: &mut Vec<Diagnostic>) {
+    let action = node.get("action").and_then(YamlNode::as_str).unwrap_or_default();
     if !RULE_WORDS.contains(&action) {
         return;
     }
     let clauses = ["on_absent", "on_committed", "on_partial"];
     let is_check = action == "check_then_replay";
-    let asks = |key: &&str| node.get(key).and_then(Node::as_str) == Some("require_approval");
+    let asks = |key: &&str| node.get(key).and_then(YamlNode::as_str) == Some("require_approval");
     let is_asking = action == "require_approval" || (is_check && clauses.iter().any(asks));
     let is_replaying = !["manual_review", "never"].contains(&action);
     let mut useless = |key: &str, help: &str| {
@@ -323,9 +323,9 @@ fn outcome(node: &Node, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 /// Reports what does not fit together in a group.
-fn group(node: &Node, diagnostics: &mut Vec<Diagnostic>) {
+fn group(node: &YamlNode, diagnostics: &mut Vec<Diagnostic>) {
     let identity = node.get("identity");
-    let is_signed = identity.and_then(Node::as_str) == Some("signed");
+    let is_signed = identity.and_then(YamlNode::as_str) == Some("signed");
     if let (true, Some(identity), None) = (is_signed, identity, node.get("allowed_signers")) {
         let message = "signatures cannot be checked without `allowed_signers`";
         diagnostics.push(
@@ -337,7 +337,7 @@ fn group(node: &Node, diagnostics: &mut Vec<Diagnostic>) {
         let message = "`allowed_signers` has no effect without `identity: signed`";
         diagnostics.push(Diagnostic::error(span, message).help("add `identity: signed`"));
     }
-    let members = node.get("members").and_then(Node::as_sequence).unwrap_or_default();
+    let members = node.get("members").and_then(YamlNode::as_sequence).unwrap_or_default();
     let mut seen = BTreeSet::new();
     for (span, name) in members.iter().filter_map(|node| Some((node.span, node.scalar_text()?))) {
         if name.trim().is_empty() {
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(RULE_WORDS.last(), Some(&"never"));
         assert_eq!(ACTION_WORDS.len(), ACTIONS.len());
         assert_eq!(CLASS_WORDS.len(), CLASSES.len());
-        assert_eq!(WAIT_WORDS.len(), Wait::WORDS.len());
+        assert_eq!(WAIT_WORDS.len(), ReplayBackoff::WORDS.len());
         for list in [ACTION_WORDS, CLASS_WORDS, PARTY_WORDS, IDENTITY_WORDS, WAIT_WORDS] {
             assert!(!list.contains(&""));
         }

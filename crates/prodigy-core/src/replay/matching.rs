@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Subject;
-use crate::failure::FailureKind;
+use super::EntryFacts;
+use crate::failure::ReasonCode;
 
 /// Which entries a rule is for: those that fulfil everything it says. What is `None` is not asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Match {
+pub struct RuleMatch {
     /// The reasons it is for: patterns and classes, resolved.
     #[serde(rename = "reason_code")]
-    pub reason_codes: Option<BTreeSet<FailureKind>>,
+    pub reason_codes: Option<BTreeSet<ReasonCode>>,
     /// The step that failed: its name, its id or its path.
     pub step: Option<String>,
     /// The fewest attempts that came to an end.
@@ -22,15 +22,15 @@ pub struct Match {
     pub signature: Option<String>,
 }
 
-impl Match {
+impl RuleMatch {
     /// Makes a match of all entries with one reason.
-    pub fn of(kind: FailureKind) -> Self {
+    pub fn of(kind: ReasonCode) -> Self {
         Self { reason_codes: Some(BTreeSet::from([kind])), ..Self::default() }
     }
 
     /// Returns whether an entry is one of those.
-    pub fn is_match(&self, subject: &Subject<'_>) -> bool {
-        let Subject { reason_code, step, topic, attempts, signature, .. } = *subject;
+    pub fn is_match(&self, subject: &EntryFacts<'_>) -> bool {
+        let EntryFacts { reason_code, step, topic, attempts, signature, .. } = *subject;
         self.is_for(reason_code, [step, topic], attempts, signature)
     }
 
@@ -38,7 +38,7 @@ impl Match {
     /// its attempts and its signature.
     pub(crate) fn is_for(
         &self,
-        reason_code: FailureKind,
+        reason_code: ReasonCode,
         steps: [&str; 2],
         attempts: u32,
         signature: &str,
@@ -50,7 +50,7 @@ impl Match {
     }
 
     /// Returns whether every entry of one reason that `other` is for is one of these, too.
-    pub(super) fn covers(&self, other: &Self, kind: FailureKind) -> bool {
+    pub(super) fn covers(&self, other: &Self, kind: ReasonCode) -> bool {
         let same_or_any =
             |wide: &Option<String>, narrow: &Option<String>| wide.is_none() || wide == narrow;
         let signature = match (&self.signature, &other.signature) {

@@ -29,14 +29,19 @@ mod wait;
 mod words;
 
 pub use crate::event::IdentityKind;
-pub use cases::{Expected, PolicyCase};
+pub use cases::{ExpectedDecision, PolicyCase};
 pub use decide::decide;
-pub use matching::Match;
-pub use policy::{Alerts, Group, Limits, Party, Policy, ReplayAction, Rule, Velocity};
+pub use matching::RuleMatch;
+pub use policy::{
+    AlertRules, ApproverGroup, ReplayAction, ReplayLimits, ReplayPolicy, ReplayRole, ReplayRule,
+    ReplayVelocity,
+};
 pub use rate::Rate;
 pub use read::LoadedPolicy;
 pub use reference::{policy_markdown, policy_schema};
-pub use ruling::{Goal, Need, Ruling, Verdict};
-pub use subject::{ApprovalState, Asked, Counters, EffectEvidence, Situation, Subject};
-pub use vitals::{JobVitals, Oldest, Sighting, Vitals};
-pub use wait::Wait;
+pub use ruling::{NextAction, ReplayDecision, ReplayGoal, ReplayVerdict};
+pub use subject::{
+    ApprovalState, EffectEvidence, EntryFacts, EvaluationContext, ReplayCounters, ReplayTrigger,
+};
+pub use vitals::{DlqHealth, HealthSample, JobHealth, OldestEntry};
+pub use wait::ReplayBackoff;

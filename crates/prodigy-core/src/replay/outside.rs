@@ -1,12 +1,12 @@
 //! The combined state of an item's side effects.
 
-use super::{EffectEvidence, Subject};
+use super::{EffectEvidence, EntryFacts};
 use crate::dlq::CommitState;
 
 /// The combined state of an item's side effects: the changes that the attempts may have made,
 /// with the results of later checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outside {
+pub(super) enum ExternalState {
     /// Nothing was changed outside.
     Clear,
     /// Some effects are there, and what is missing is known to be missing.
@@ -21,9 +21,9 @@ pub(super) enum Outside {
     Unknowable,
 }
 
-impl Outside {
+impl ExternalState {
     /// Puts together what is known. Where two facts disagree, the worse one counts.
-    pub(super) fn of(subject: &Subject<'_>) -> Self {
+    pub(super) fn of(subject: &EntryFacts<'_>) -> Self {
         match (subject.effect, subject.commit_state) {
             (EffectEvidence::Indeterminate, _) => Self::Unknowable,
             (EffectEvidence::Partial, _) => Self::Partial,

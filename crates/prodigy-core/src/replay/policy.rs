@@ -9,25 +9,25 @@ use std::{
 
 use serde::Serialize;
 
-use super::{IdentityKind, Match, Rate, Subject, Wait, snapshot};
+use super::{EntryFacts, IdentityKind, Rate, ReplayBackoff, RuleMatch, snapshot};
 use crate::event::OwnerRule;
 
 /// The rules that decide over dead letters, with every default spelled out.
 ///
 /// A policy is not changed once it is made: its snapshot names exactly what it says.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Policy {
+pub struct ReplayPolicy {
     /// The rules. The first that matches decides.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ReplayRule>,
     /// The limits on the number and the cost of replays.
-    pub limits: Limits,
+    pub limits: ReplayLimits,
     /// The limits on the speed of replays.
-    pub velocity: Velocity,
+    pub velocity: ReplayVelocity,
     /// The groups of approvers, by name.
     #[serde(rename = "approver_groups")]
-    pub groups: BTreeMap<String, Group>,
+    pub groups: BTreeMap<String, ApproverGroup>,
     /// The alert thresholds.
-    pub alerts: Alerts,
+    pub alerts: AlertRules,
     /// The name of all of the above.
     #[serde(skip)]
     snapshot: String,
@@ -35,18 +35,18 @@ pub struct Policy {
 
 /// The action for the entries that match.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Rule {
+pub struct ReplayRule {
     /// The name of the rule: its `id`, or its place in the file.
     pub name: String,
     /// Which entries it is for.
     #[serde(rename = "match")]
-    pub matches: Match,
+    pub matches: RuleMatch,
     /// The action for them.
     pub action: ReplayAction,
     /// The maximum number of replays of one entry.
     pub max_replays: Option<u32>,
     /// The backoff after a failed replay.
-    pub backoff: Wait,
+    pub backoff: ReplayBackoff,
     /// True if these two hold only for replays that no user asked for, as in the built-in rules,
     /// whose names identify them.
     #[serde(skip)]
@@ -85,7 +85,7 @@ pub enum ReplayAction {
 
 /// The limits on the number and the cost of replays. `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Limits {
+pub struct ReplayLimits {
     /// The maximum number of replays of one entry.
     pub replays_per_item: Option<u32>,
     /// The maximum number of replays of all entries of one signature together.
@@ -96,7 +96,7 @@ pub struct Limits {
 
 /// The limits on the speed of replays. A field that is not set is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Velocity {
+pub struct ReplayVelocity {
     /// The maximum number of replays that start within a period.
     pub rate: Option<Rate>,
     /// The maximum number of replays in flight.
@@ -109,7 +109,7 @@ pub struct Velocity {
 
 /// A group of approvers, and the requirements of an approval.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Group {
+pub struct ApproverGroup {
     /// The members; as long as there are none, no approval is possible.
     pub members: Vec<String>,
     /// The number of approvals needed.
@@ -118,7 +118,7 @@ pub struct Group {
     #[serde(serialize_with = "snapshot::seconds")]
     pub ttl: Duration,
     /// Whose own agreement does not count.
-    pub distinct_from: Vec<Party>,
+    pub distinct_from: Vec<ReplayRole>,
     /// The proof of identity that an approver must give.
     pub identity: IdentityKind,
     /// The file with the keys of people, for signatures.
@@ -131,7 +131,7 @@ pub struct Group {
 /// Somebody with a part in a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Party {
+pub enum ReplayRole {
     /// Whoever started the job.
     Submitter,
     /// Whoever asks for the replay.
@@ -140,7 +140,7 @@ pub enum Party {
 
 /// The alert thresholds. `None` turns an alert off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Alerts {
+pub struct AlertRules {
     /// The number of new entries per minute.
     pub growth_per_min: Option<f64>,
     /// Which share of the replays that were asked for is denied.
@@ -157,14 +157,14 @@ pub struct Alerts {
     pub hook: Option<String>,
 }
 
-impl Policy {
+impl ReplayPolicy {
     /// Makes a policy of its parts.
     pub fn new(
-        rules: Vec<Rule>,
-        limits: Limits,
-        velocity: Velocity,
-        groups: BTreeMap<String, Group>,
-        alerts: Alerts,
+        rules: Vec<ReplayRule>,
+        limits: ReplayLimits,
+        velocity: ReplayVelocity,
+        groups: BTreeMap<String, ApproverGroup>,
+        alerts: AlertRules,
     ) -> Self {
         let snapshot = String::new();
         let mut policy = Self { rules, limits, velocity, groups, alerts, snapshot };
@@ -179,10 +179,11 @@ impl Policy {
     }
 
     /// Returns the rule that decides over an entry: the first that matches.
-    pub fn rule(&self, subject: &Subject<'_>) -> &Rule {
+    pub fn rule(&self, subject: &EntryFacts<'_>) -> &ReplayRule {
         // Every policy that was read ends with rules for all reason codes.
-        static NONE: LazyLock<Rule> =
-            LazyLock::new(|| Rule::new("no rule", Match::default(), ReplayAction::ManualReview));
+        static NONE: LazyLock<ReplayRule> = LazyLock::new(|| {
+            ReplayRule::new("no rule", RuleMatch::default(), ReplayAction::ManualReview)
+        });
         self.rules.iter().find(|rule| rule.matches.is_match(subject)).unwrap_or(&NONE)
     }
 
@@ -190,14 +191,14 @@ impl Policy {
     ///
     /// If the rule names no group, anybody may who did not start the job; if it names one
     /// without members, nobody may.
-    pub fn group(&self, rule: &Rule) -> &Group {
-        static UNDESCRIBED: LazyLock<Group> = LazyLock::new(Group::default);
+    pub fn group(&self, rule: &ReplayRule) -> &ApproverGroup {
+        static UNDESCRIBED: LazyLock<ApproverGroup> = LazyLock::new(ApproverGroup::default);
         let named = rule.approver_group.as_ref().and_then(|name| self.groups.get(name));
         named.unwrap_or(&UNDESCRIBED)
     }
 
     /// Returns the group that a rule names and that has no members: nobody may agree.
-    pub fn group_without_members<'a>(&self, rule: &'a Rule) -> Option<&'a str> {
+    pub fn group_without_members<'a>(&self, rule: &'a ReplayRule) -> Option<&'a str> {
         let name = rule.approver_group.as_deref()?;
         self.group(rule).members.is_empty().then_some(name)
     }
@@ -207,8 +208,10 @@ impl Policy {
     pub fn owner_rules(&self) -> Vec<OwnerRule> {
         let last = self.rules.iter().rposition(|rule| rule.owner.is_some());
         let rules = self.rules.iter().take(last.map_or(0, |last| last + 1));
-        let owner_rule =
-            |rule: &Rule| OwnerRule { matches: rule.matches.clone(), owner: rule.owner.clone() };
+        let owner_rule = |rule: &ReplayRule| OwnerRule {
+            matches: rule.matches.clone(),
+            owner: rule.owner.clone(),
+        };
         rules.map(owner_rule).collect()
     }
 
@@ -229,15 +232,15 @@ impl Policy {
     }
 }
 
-impl Rule {
+impl ReplayRule {
     /// Makes a rule that says nothing but what becomes of the entries.
-    pub fn new(name: impl Into<String>, matches: Match, action: ReplayAction) -> Self {
+    pub fn new(name: impl Into<String>, matches: RuleMatch, action: ReplayAction) -> Self {
         Self {
             name: name.into(),
             matches,
             action,
             max_replays: None,
-            backoff: Wait::None,
+            backoff: ReplayBackoff::None,
             is_lenient: false,
             owner: None,
             approver_group: None,
@@ -285,14 +288,14 @@ impl ReplayAction {
     }
 }
 
-impl Default for Group {
+impl Default for ApproverGroup {
     /// One person who did not start the job, for half an hour.
     fn default() -> Self {
         Self {
             members: Vec::new(),
             min_approvals: NonZeroU32::MIN,
             ttl: Duration::from_secs(30 * 60),
-            distinct_from: vec![Party::Submitter],
+            distinct_from: vec![ReplayRole::Submitter],
             identity: IdentityKind::Asserted,
             allowed_signers: None,
             signers_sha256: None,

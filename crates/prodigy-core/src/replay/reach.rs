@@ -1,15 +1,15 @@
 //! Rules that never decide anything.
 
-use super::{ReplayAction, Rule};
+use super::{ReplayAction, ReplayRule};
 use crate::{
     diagnostic::{Diagnostic, Span},
-    failure::FailureKind,
+    failure::ReasonCode,
 };
 
 /// Returns a warning, without its place, if the rules before one leave nothing to it.
-pub(super) fn never_reached(rules: &[Rule], at: usize) -> Option<Diagnostic> {
+pub(super) fn never_reached(rules: &[ReplayRule], at: usize) -> Option<Diagnostic> {
     let rule = rules.get(at)?;
-    let all = || FailureKind::ALL.iter().copied().collect();
+    let all = || ReasonCode::ALL.iter().copied().collect();
     let kinds = rule.matches.reason_codes.clone().unwrap_or_else(all);
     if kinds.is_empty() {
         let message = format!("`{}` never matches: no reason code fulfils all of it", rule.name);
@@ -35,10 +35,10 @@ pub(super) fn never_reached(rules: &[Rule], at: usize) -> Option<Diagnostic> {
 }
 
 /// Returns a warning, without its place, if a rule wants something replayed that never is.
-pub(super) fn never_replayed(rules: &[Rule], at: usize) -> Option<Diagnostic> {
+pub(super) fn never_replayed(rules: &[ReplayRule], at: usize) -> Option<Diagnostic> {
     let rule = rules.get(at)?;
     let named = rule.matches.reason_codes.as_ref()?;
-    let unknown = FailureKind::UnknownCommitState;
+    let unknown = ReasonCode::UnknownCommitState;
     if rule.action != ReplayAction::AutoReplay || !named.contains(&unknown) {
         return None;
     }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use super::{
-    Alerts, Group, IdentityKind, Limits, Match, Policy, ReplayAction, Rule, Velocity, Wait,
-    builtin,
+    AlertRules, ApproverGroup, IdentityKind, ReplayAction, ReplayBackoff, ReplayLimits,
+    ReplayPolicy, ReplayRule, ReplayVelocity, RuleMatch, builtin,
     grammar::POLICY,
     reach, read_match,
     words::{ACTIONS, IDENTITIES, PARTIES},
@@ -14,7 +14,7 @@ use crate::{
     duration,
     nearest::did_you_mean,
     workflow::{Rejected, grammar::check_record},
-    yaml::{self, Node},
+    yaml::{self, YamlNode},
 };
 
 /// The maximum number of rules in a policy. Every decision tries one after the other.
@@ -24,7 +24,7 @@ const MOST_RULES: usize = 1_000;
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadedPolicy {
     /// The policy.
-    pub policy: Policy,
+    pub policy: ReplayPolicy,
     /// The file it was read from.
     pub sources: Sources,
     /// The warnings, in the order of the file.
@@ -33,7 +33,7 @@ pub struct LoadedPolicy {
     pub steps: Vec<(Span, String)>,
 }
 
-impl Policy {
+impl ReplayPolicy {
     /// Reads a policy file; `path` is what messages call it.
     ///
     /// The rules of the file come first. Behind them stands its `defaults`, or the built-in rule
@@ -41,7 +41,7 @@ impl Policy {
     pub fn read(path: &str, text: &str) -> Result<LoadedPolicy, Rejected> {
         let mut sources = Sources::default();
         let file = sources.add(path, text);
-        let mut reader = Reader { diagnostics: Vec::new() };
+        let mut reader = PolicyReader { diagnostics: Vec::new() };
         let mut steps = Vec::new();
         let policy = match yaml::parse(text, file) {
             Ok(root) => {
@@ -69,20 +69,20 @@ impl Policy {
 ///
 /// The structure is checked first, with the tables. What is not as they say was reported then
 /// and is passed over here.
-pub(super) struct Reader {
+pub(super) struct PolicyReader {
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-impl Reader {
+impl PolicyReader {
     pub(super) fn error(&mut self, span: Span, message: impl Into<String>, help: Option<String>) {
         self.diagnostics.push(Diagnostic { help, ..Diagnostic::error(span, message) });
     }
 
-    fn policy(&mut self, root: &Node) -> Policy {
+    fn policy(&mut self, root: &YamlNode) -> ReplayPolicy {
         check_record(root, &POLICY, &mut self.diagnostics);
         let groups = self.groups(root);
-        let nodes = root.get("dlq_rules").and_then(Node::as_sequence).unwrap_or_default();
-        let mut rules: Vec<Rule> = Vec::new();
+        let nodes = root.get("dlq_rules").and_then(YamlNode::as_sequence).unwrap_or_default();
+        let mut rules: Vec<ReplayRule> = Vec::new();
         if let Some(node) = nodes.get(MOST_RULES) {
             let message = format!("a policy has at most {MOST_RULES} rules");
             let help = "`reason_code`, with lists and `*`, and `class` say more in one rule";
@@ -94,7 +94,7 @@ impl Reader {
             rules.push(rule);
         }
         if let Some(node) = root.get("defaults") {
-            rules.push(Self::outcome(node, "defaults".to_owned(), Match::default()));
+            rules.push(Self::outcome(node, "defaults".to_owned(), RuleMatch::default()));
         } else {
             rules.extend(builtin::rules());
         }
@@ -105,11 +105,11 @@ impl Reader {
         if !is_wrong(&self.diagnostics) {
             self.lint(root, &rules);
         }
-        Policy::new(rules, limits, velocity, groups, alerts)
+        ReplayPolicy::new(rules, limits, velocity, groups, alerts)
     }
 
     /// Points out what is allowed and of no use.
-    fn lint(&mut self, root: &Node, rules: &[Rule]) {
+    fn lint(&mut self, root: &YamlNode, rules: &[ReplayRule]) {
         for (at, node) in list(root.get("dlq_rules")).enumerate() {
             let warnings = [reach::never_reached(rules, at), reach::never_replayed(rules, at)];
             for warning in warnings.into_iter().flatten() {
@@ -119,7 +119,7 @@ impl Reader {
         }
         let named: Vec<_> = named_groups(root).map(|(_, name)| name).collect();
         for (key, node) in
-            root.get("approver_groups").and_then(Node::as_mapping).unwrap_or_default()
+            root.get("approver_groups").and_then(YamlNode::as_mapping).unwrap_or_default()
         {
             if !named.contains(&key.text) {
                 let message = format!("no rule asks group `{}`", key.text);
@@ -131,17 +131,17 @@ impl Reader {
         }
     }
 
-    fn rule(&mut self, node: &Node, number: usize, before: &[Rule]) -> Rule {
+    fn rule(&mut self, node: &YamlNode, number: usize, before: &[ReplayRule]) -> ReplayRule {
         let name = self.name(node, number, before);
         let matches = match node.get("match") {
             Some(node) => read_match::read(self, node),
-            None => Match::default(),
+            None => RuleMatch::default(),
         };
         Self::outcome(node, name, matches)
     }
 
     /// Returns what a rule is called.
-    fn name(&mut self, node: &Node, number: usize, before: &[Rule]) -> String {
+    fn name(&mut self, node: &YamlNode, number: usize, before: &[ReplayRule]) -> String {
         let id = node.get("id").and_then(|id| Some((id.span, id.scalar_text()?)));
         let Some((span, id)) = id else { return format!("rule {number}") };
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -159,13 +159,13 @@ impl Reader {
     }
 
     /// Reads what becomes of dead letters.
-    fn outcome(node: &Node, name: String, matches: Match) -> Rule {
+    fn outcome(node: &YamlNode, name: String, matches: RuleMatch) -> ReplayRule {
         let action = |key| word(node.get(key), ACTIONS);
         let plain =
-            Rule::new(name, matches, action("action").unwrap_or(ReplayAction::ManualReview));
-        Rule {
+            ReplayRule::new(name, matches, action("action").unwrap_or(ReplayAction::ManualReview));
+        ReplayRule {
             max_replays: whole(node.get("max_replays")),
-            backoff: word(node.get("backoff"), Wait::WORDS).unwrap_or_default(),
+            backoff: word(node.get("backoff"), ReplayBackoff::WORDS).unwrap_or_default(),
             owner: text(node.get("owner")),
             approver_group: text(node.get("approver_group")),
             on_absent: action("on_absent").unwrap_or(plain.on_absent),
@@ -175,13 +175,14 @@ impl Reader {
         }
     }
 
-    fn groups(&mut self, root: &Node) -> BTreeMap<String, Group> {
-        let entries = root.get("approver_groups").and_then(Node::as_mapping).unwrap_or_default();
+    fn groups(&mut self, root: &YamlNode) -> BTreeMap<String, ApproverGroup> {
+        let entries =
+            root.get("approver_groups").and_then(YamlNode::as_mapping).unwrap_or_default();
         entries.iter().map(|(key, node)| (key.text.clone(), self.group(node))).collect()
     }
 
-    fn group(&mut self, node: &Node) -> Group {
-        let plain = Group::default();
+    fn group(&mut self, node: &YamlNode) -> ApproverGroup {
+        let plain = ApproverGroup::default();
         let ttl = self.duration(node.get("ttl"));
         if let (Some(node), Some(Duration::ZERO)) = (node.get("ttl"), ttl) {
             let help = "an agreement has to hold until the replay begins".to_owned();
@@ -194,8 +195,8 @@ impl Reader {
         }
         distinct_from.sort_unstable();
         distinct_from.dedup();
-        Group {
-            members: list(node.get("members")).filter_map(Node::scalar_text).collect(),
+        ApproverGroup {
+            members: list(node.get("members")).filter_map(YamlNode::scalar_text).collect(),
             min_approvals: count(node.get("min_approvals")).unwrap_or(plain.min_approvals),
             ttl: ttl.unwrap_or(plain.ttl),
             distinct_from,
@@ -215,7 +216,7 @@ impl Reader {
     }
 
     /// Reports groups that rules name and nobody describes.
-    fn groups_of_rules(&mut self, root: &Node, groups: &BTreeMap<String, Group>) {
+    fn groups_of_rules(&mut self, root: &YamlNode, groups: &BTreeMap<String, ApproverGroup>) {
         let is_described = root.get("approver_groups").is_some();
         for (span, name) in named_groups(root).filter(|(_, name)| !groups.contains_key(name)) {
             if is_described {
@@ -228,8 +229,8 @@ impl Reader {
         }
     }
 
-    fn velocity(&mut self, root: &Node) -> Velocity {
-        let Some(node) = root.get("velocity") else { return Velocity::default() };
+    fn velocity(&mut self, root: &YamlNode) -> ReplayVelocity {
+        let Some(node) = root.get("velocity") else { return ReplayVelocity::default() };
         let rate = node.get("rate").and_then(|node| Some((node.span, node.scalar_text()?)));
         let rate = rate.and_then(|(span, text)| match text.parse() {
             Ok(rate) => Some(rate),
@@ -238,19 +239,19 @@ impl Reader {
                 None
             }
         });
-        Velocity {
+        ReplayVelocity {
             rate,
             concurrency: count(node.get("concurrency")),
             canary: list(node.get("canary")).filter_map(|node| count(Some(node))).collect(),
-            abort_failure_ratio: node.get("abort_failure_ratio").and_then(Node::as_f64),
+            abort_failure_ratio: node.get("abort_failure_ratio").and_then(YamlNode::as_f64),
         }
     }
 
-    fn alerts(&mut self, root: &Node) -> Alerts {
-        let Some(node) = root.get("alerts") else { return Alerts::default() };
-        let usual = Alerts::usual();
-        let number = |key| node.get(key).and_then(Node::as_f64);
-        Alerts {
+    fn alerts(&mut self, root: &YamlNode) -> AlertRules {
+        let Some(node) = root.get("alerts") else { return AlertRules::default() };
+        let usual = AlertRules::usual();
+        let number = |key| node.get(key).and_then(YamlNode::as_f64);
+        AlertRules {
             growth_per_min: number("growth_per_min").or(usual.growth_per_min),
             denial_ratio: number("denial_ratio").or(usual.denial_ratio),
             unknown_commit_age: self
@@ -263,7 +264,7 @@ impl Reader {
     }
 
     /// Returns a duration; what is none is reported.
-    pub(super) fn duration(&mut self, node: Option<&Node>) -> Option<Duration> {
+    pub(super) fn duration(&mut self, node: Option<&YamlNode>) -> Option<Duration> {
         let node = node?;
         match duration::parse(&node.scalar_text()?) {
             Ok(duration) => Some(duration),
@@ -280,49 +281,49 @@ fn is_wrong(diagnostics: &[Diagnostic]) -> bool {
 }
 
 /// Returns the groups that rules name, and where.
-fn named_groups(root: &Node) -> impl Iterator<Item = (Span, String)> {
+fn named_groups(root: &YamlNode) -> impl Iterator<Item = (Span, String)> {
     let rules = list(root.get("dlq_rules")).chain(root.get("defaults"));
     let named = rules.filter_map(|node| node.get("approver_group"));
     named.filter_map(|node| Some((node.span, node.scalar_text()?)))
 }
 
 /// Returns the steps that rules are for, and where they stand.
-fn named_steps(root: &Node) -> Vec<(Span, String)> {
+fn named_steps(root: &YamlNode) -> Vec<(Span, String)> {
     let steps = list(root.get("dlq_rules")).filter_map(|node| node.get("match")?.get("step"));
     steps.filter_map(|node| Some((node.span, node.scalar_text()?))).collect()
 }
 
-fn limits(root: &Node) -> Limits {
+fn limits(root: &YamlNode) -> ReplayLimits {
     let node = root.get("limits");
     let get = |key| node.and_then(|node| node.get(key));
-    Limits {
+    ReplayLimits {
         replays_per_item: whole(get("replays_per_item")),
         replays_per_signature: whole(get("replays_per_signature")),
-        cost_usd: get("cost_usd").and_then(Node::as_f64),
+        cost_usd: get("cost_usd").and_then(YamlNode::as_f64),
     }
 }
 
 /// Returns the value of a word, if it is one of the table's.
-pub(super) fn word<T: Copy>(node: Option<&Node>, table: &[(&str, T)]) -> Option<T> {
+pub(super) fn word<T: Copy>(node: Option<&YamlNode>, table: &[(&str, T)]) -> Option<T> {
     let word = node?.scalar_text()?;
     table.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
 }
 
 /// Returns text, if there is some.
-pub(super) fn text(node: Option<&Node>) -> Option<String> {
+pub(super) fn text(node: Option<&YamlNode>) -> Option<String> {
     node?.scalar_text()
 }
 
 /// Returns a whole number that is not negative.
-pub(super) fn whole(node: Option<&Node>) -> Option<u32> {
+pub(super) fn whole(node: Option<&YamlNode>) -> Option<u32> {
     u32::try_from(node?.as_i64()?).ok()
 }
 
-fn count(node: Option<&Node>) -> Option<NonZeroU32> {
+fn count(node: Option<&YamlNode>) -> Option<NonZeroU32> {
     NonZeroU32::new(whole(node)?)
 }
 
 /// Returns the elements of a list.
-pub(super) fn list(node: Option<&Node>) -> impl Iterator<Item = &Node> {
-    node.and_then(Node::as_sequence).unwrap_or_default().iter()
+pub(super) fn list(node: Option<&YamlNode>) -> impl Iterator<Item = &YamlNode> {
+    node.and_then(YamlNode::as_sequence).unwrap_or_default().iter()
 }

@@ -3,24 +3,24 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Match,
-    read::{Reader, text, whole, word},
+    RuleMatch,
+    read::{PolicyReader, text, whole, word},
     words::CLASSES,
 };
 use crate::{
     diagnostic::Diagnostic,
-    failure::{Class, FailureKind},
+    failure::{ReasonClass, ReasonCode},
     nearest::{did_you_mean, nearest},
     wildcard::fits,
-    yaml::Node,
+    yaml::YamlNode,
 };
 
 /// The number of digits of an error signature.
 const DIGITS: usize = 16;
 
 /// Reads which entries a rule is for.
-pub(super) fn read(reader: &mut Reader, node: &Node) -> Match {
-    Match {
+pub(super) fn read(reader: &mut PolicyReader, node: &YamlNode) -> RuleMatch {
+    RuleMatch {
         reason_codes: reason_codes(reader, node),
         step: step(reader, node),
         attempts_gte: whole(node.get("attempts_gte")),
@@ -29,25 +29,25 @@ pub(super) fn read(reader: &mut Reader, node: &Node) -> Match {
 }
 
 /// One value or a list of them.
-fn several(node: &Node) -> &[Node] {
+fn several(node: &YamlNode) -> &[YamlNode] {
     node.as_sequence().unwrap_or(std::slice::from_ref(node))
 }
 
 /// Returns the reasons that a rule is for: those that fit a pattern and are of a class.
-fn reason_codes(reader: &mut Reader, node: &Node) -> Option<BTreeSet<FailureKind>> {
-    let classes: Option<Vec<Class>> = node
+fn reason_codes(reader: &mut PolicyReader, node: &YamlNode) -> Option<BTreeSet<ReasonCode>> {
+    let classes: Option<Vec<ReasonClass>> = node
         .get("class")
         .map(|node| several(node).iter().filter_map(|node| word(Some(node), CLASSES)).collect());
     let is_class =
-        |kind: FailureKind| classes.as_ref().is_none_or(|classes| classes.contains(&kind.class()));
+        |kind: ReasonCode| classes.as_ref().is_none_or(|classes| classes.contains(&kind.class()));
     let Some(patterns) = node.get("reason_code") else {
-        let all = || FailureKind::ALL.iter().copied();
+        let all = || ReasonCode::ALL.iter().copied();
         return classes.as_ref().map(|_| all().filter(|kind| is_class(*kind)).collect());
     };
     let mut codes = BTreeSet::new();
     for pattern in several(patterns) {
         let Some(text) = pattern.scalar_text() else { continue };
-        let fitting = || FailureKind::ALL.iter().filter(|kind| fits(&text, kind.code()));
+        let fitting = || ReasonCode::ALL.iter().filter(|kind| fits(&text, kind.code()));
         if fitting().next().is_none() {
             unknown(reader, pattern, &text);
         } else if !fitting().any(|kind| is_class(*kind)) {
@@ -60,7 +60,7 @@ fn reason_codes(reader: &mut Reader, node: &Node) -> Option<BTreeSet<FailureKind
     Some(codes)
 }
 
-fn unknown(reader: &mut Reader, node: &Node, text: &str) {
+fn unknown(reader: &mut PolicyReader, node: &YamlNode, text: &str) {
     let message = if text.contains('*') {
         format!("no reason code fits `{text}`")
     } else {
@@ -68,20 +68,20 @@ fn unknown(reader: &mut Reader, node: &Node, text: &str) {
     };
     // The beginning of a code is near the beginnings of others, not to whole codes.
     let beginnings = || {
-        FailureKind::CODES
+        ReasonCode::CODES
             .iter()
             .flat_map(|code| code.match_indices('_').filter_map(|(at, _)| code.get(..=at)))
     };
     let help = match text.strip_suffix('*') {
         Some(start) => nearest(start, beginnings()).map(|near| format!("did you mean `{near}*`?")),
-        None => did_you_mean(text.trim_matches('*'), FailureKind::CODES.iter().copied()),
+        None => did_you_mean(text.trim_matches('*'), ReasonCode::CODES.iter().copied()),
     };
     let help =
         help.unwrap_or_else(|| "`prodigy schema dlq-item` lists the reason codes".to_owned());
     reader.error(node.span, message, Some(help));
 }
 
-fn step(reader: &mut Reader, node: &Node) -> Option<String> {
+fn step(reader: &mut PolicyReader, node: &YamlNode) -> Option<String> {
     let node = node.get("step")?;
     let step = text(Some(node))?;
     if step.trim().is_empty() {
@@ -93,7 +93,7 @@ fn step(reader: &mut Reader, node: &Node) -> Option<String> {
 /// Returns what the error signature has to begin with.
 ///
 /// A signature may be cut short, and then end as people and shells show that.
-fn signature(reader: &mut Reader, node: &Node) -> Option<String> {
+fn signature(reader: &mut PolicyReader, node: &YamlNode) -> Option<String> {
     let node = node.get("signature")?;
     let written = text(Some(node))?;
     let is_open = written.ends_with(['*', '…']);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Verdict, case_grammar::CASES, grammar::POLICY, words::ACTIONS};
+use super::{ReplayVerdict, case_grammar::CASES, grammar::POLICY, words::ACTIONS};
 use crate::workflow::grammar::{page_of, schema_of};
 
 const INTRO: &str = "# Replay policy\n\n\
@@ -34,7 +34,7 @@ pub fn policy_markdown() -> String {
         "\n## Verdicts\n\nWhat is decided, by the rule, the floor, the limits and the time.\n\n\
          | verdict | meaning |\n|---|---|\n",
     );
-    for (word, verdict) in Verdict::WORDS {
+    for (word, verdict) in ReplayVerdict::WORDS {
         intro.extend(["| `", word, "` | ", verdict.meaning(), " |\n"]);
     }
     page_of(&intro, &[&POLICY, &CASES])
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn every_word_is_written_as_it_is_serialized() {
-        for (word, verdict) in Verdict::WORDS {
+        for (word, verdict) in ReplayVerdict::WORDS {
             assert_eq!(serde_json::to_value(verdict).unwrap(), *word);
         }
     }

@@ -2,17 +2,17 @@
 
 use serde::Serialize;
 
-use super::{ReplayAction, Rule, explain::Because};
+use super::{ReplayAction, ReplayRule, explain::DecisionReason};
 use crate::Timestamp;
 
 /// The decision about an entry, and the reasons for it.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a ruling that nobody looks at allows nothing"]
-pub struct Ruling<'a> {
+pub struct ReplayDecision<'a> {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: ReplayVerdict,
     /// The rule that decided.
-    pub rule: &'a Rule,
+    pub rule: &'a ReplayRule,
     /// The name of the policy.
     pub snapshot: &'a str,
     /// The action of the rule, with what is known of the side effects.
@@ -20,25 +20,28 @@ pub struct Ruling<'a> {
     /// The moment before which it must not be replayed, if the rule waits.
     pub not_before: Option<Timestamp>,
     /// The goal if nothing stands against it; `None` if something does that no approval can lift.
-    pub goal: Option<Goal>,
+    pub goal: Option<ReplayGoal>,
     /// The need that would move the entry on.
-    pub needs: Option<Need>,
+    pub needs: Option<NextAction>,
     /// The reasons of the verdict, in order.
-    pub(super) because: Vec<Because>,
+    pub(super) because: Vec<DecisionReason>,
 }
 
-impl Ruling<'_> {
+impl ReplayDecision<'_> {
     /// Returns whether somebody lifts what would keep anybody else from a replay.
     pub fn is_lifting(&self) -> bool {
         self.because.iter().any(|because| {
-            matches!(because, Because::Forced { .. } | Because::Limit { is_forced: true, .. })
+            matches!(
+                because,
+                DecisionReason::Forced { .. } | DecisionReason::Limit { is_forced: true, .. }
+            )
         })
     }
 }
 
 /// The goal of a ruling if nothing stands against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Goal {
+pub enum ReplayGoal {
     /// Its steps run again.
     Replay,
     /// Its work counts as done.
@@ -48,7 +51,7 @@ pub enum Goal {
 /// The verdict on an entry: the action that is possible now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ReplayVerdict {
     /// It may be replayed.
     Replay,
     /// Its work counts as done: nothing runs again.
@@ -75,7 +78,7 @@ pub enum Verdict {
     Damaged,
 }
 
-impl Verdict {
+impl ReplayVerdict {
     /// Every verdict, with its word.
     pub const WORDS: &[(&'static str, Self)] = &[
         ("replay", Self::Replay),
@@ -118,7 +121,7 @@ impl Verdict {
 
 /// The need that would move an entry on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Need {
+pub enum NextAction {
     /// Finding out what was changed outside: `prodigy dlq check`.
     Check,
     /// A request for agreement: `prodigy dlq retry` asks.

@@ -1,22 +1,22 @@
 //! The input of a ruling.
 
-use super::Policy;
+use super::ReplayPolicy;
 use crate::{
     Timestamp,
     dlq::{CommitState, EntryStatus},
-    effect::{EffectState, Ledger},
-    failure::FailureKind,
+    effect::{EffectLedger, EffectState},
+    failure::ReasonCode,
 };
 
 /// The facts of an entry that a ruling depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct EntryFacts<'a> {
     /// The item.
     pub item: &'a str,
     /// Where the entry stands.
     pub status: EntryStatus,
     /// The reason code of the failure.
-    pub reason_code: FailureKind,
+    pub reason_code: ReasonCode,
     /// The path of the step that failed last: `map.2`.
     pub topic: &'a str,
     /// The name or the id of that step.
@@ -70,7 +70,7 @@ pub enum EffectEvidence {
 
 impl EffectEvidence {
     /// Sums up what is known of the effects of an item; of several, the worst.
-    pub fn of(ledger: &Ledger) -> Self {
+    pub fn of(ledger: &EffectLedger) -> Self {
         // From bad to good. What may be made twice without harm is not asked for.
         let is = |state| ledger.open().any(|effect| effect.state == state);
         let is_known = |state| ledger.effects().iter().any(|effect| effect.state == state);
@@ -114,7 +114,7 @@ pub enum ApprovalState {
 
 /// The counts of earlier replays.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Counters {
+pub struct ReplayCounters {
     /// The number of replays of entries with the same signature in the job.
     pub signature_replays: u32,
     /// The cost of the job's replays.
@@ -123,7 +123,7 @@ pub struct Counters {
 
 /// The kind of replay request: resume, retry or force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Asked {
+pub enum ReplayTrigger {
     /// Nobody asked: the job is resumed.
     Unasked,
     /// Somebody asked for it.
@@ -134,13 +134,13 @@ pub enum Asked {
 
 /// Everything besides the entry that a ruling depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Situation<'a> {
+pub struct EvaluationContext<'a> {
     /// The rules.
-    pub policy: &'a Policy,
+    pub policy: &'a ReplayPolicy,
     /// The counts of earlier replays.
-    pub counters: Counters,
+    pub counters: ReplayCounters,
     /// The kind of replay request.
-    pub asked: Asked,
+    pub asked: ReplayTrigger,
     /// The time.
     pub now: Timestamp,
     /// True if another run works on the job, or the item is in flight.

@@ -5,12 +5,13 @@ mod reading;
 mod verdicts;
 
 use super::{
-    Asked, Counters, EffectEvidence, Match, Policy, ReplayAction, Rule, Situation, Subject,
+    EffectEvidence, EntryFacts, EvaluationContext, ReplayAction, ReplayCounters, ReplayPolicy,
+    ReplayRule, ReplayTrigger, RuleMatch,
 };
 use crate::{
     Timestamp,
     dlq::{CommitState, EntryStatus},
-    failure::FailureKind,
+    failure::ReasonCode,
 };
 
 /// The moment at which the tests decide.
@@ -21,8 +22,8 @@ fn now() -> Timestamp {
 }
 
 /// An entry that nothing speaks against, of an item that died of `reason_code` just now.
-fn subject(reason_code: FailureKind) -> Subject<'static> {
-    Subject {
+fn subject(reason_code: ReasonCode) -> EntryFacts<'static> {
+    EntryFacts {
         item: "item-1",
         status: EntryStatus::Open,
         reason_code,
@@ -45,27 +46,27 @@ fn subject(reason_code: FailureKind) -> Subject<'static> {
 }
 
 /// Somebody asks, and nothing else is going on.
-fn situation(policy: &Policy) -> Situation<'_> {
-    Situation {
+fn situation(policy: &ReplayPolicy) -> EvaluationContext<'_> {
+    EvaluationContext {
         policy,
-        counters: Counters::default(),
-        asked: Asked::Asked,
+        counters: ReplayCounters::default(),
+        asked: ReplayTrigger::Asked,
         now: now(),
         is_running: false,
     }
 }
 
 /// A policy of one rule for everything, which a test may change first.
-fn policy_of(action: ReplayAction, change: impl FnOnce(&mut Rule)) -> Policy {
-    let mut rule = Rule::new("the rule", Match::default(), action);
+fn policy_of(action: ReplayAction, change: impl FnOnce(&mut ReplayRule)) -> ReplayPolicy {
+    let mut rule = ReplayRule::new("the rule", RuleMatch::default(), action);
     change(&mut rule);
-    let builtin = Policy::builtin().clone();
-    Policy::new(vec![rule], builtin.limits, builtin.velocity, builtin.groups, builtin.alerts)
+    let builtin = ReplayPolicy::builtin().clone();
+    ReplayPolicy::new(vec![rule], builtin.limits, builtin.velocity, builtin.groups, builtin.alerts)
 }
 
 /// The same policy with other limits.
-fn limited(policy: Policy, change: impl FnOnce(&mut super::Limits)) -> Policy {
-    let Policy { rules, mut limits, velocity, groups, alerts, .. } = policy;
+fn limited(policy: ReplayPolicy, change: impl FnOnce(&mut super::ReplayLimits)) -> ReplayPolicy {
+    let ReplayPolicy { rules, mut limits, velocity, groups, alerts, .. } = policy;
     change(&mut limits);
-    Policy::new(rules, limits, velocity, groups, alerts)
+    ReplayPolicy::new(rules, limits, velocity, groups, alerts)
 }

@@ -6,7 +6,7 @@ use crate::{
     Timestamp,
     audit::{AuditAction, AuditOutcome, AuditRecord},
     dlq::{CommitState, EntryStatus},
-    failure::FailureKind,
+    failure::ReasonCode,
     ids::{ItemId, JobId},
 };
 
@@ -19,7 +19,7 @@ const DENIALS: Duration = Duration::from_secs(60 * 60);
 
 /// One dead letter, as far as alerts are about it.
 #[derive(Clone, Copy, Debug)]
-pub struct Sighting<'a> {
+pub struct HealthSample<'a> {
     /// Its job.
     pub job: &'a JobId,
     /// Its item.
@@ -27,7 +27,7 @@ pub struct Sighting<'a> {
     /// Where the entry stands.
     pub status: EntryStatus,
     /// The reason code of the failure.
-    pub reason_code: FailureKind,
+    pub reason_code: ReasonCode,
     /// When its last attempt ended.
     pub at: Timestamp,
     /// The changes that its attempts may have made.
@@ -38,7 +38,7 @@ pub struct Sighting<'a> {
 
 /// A dead letter that is older than all others of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Oldest {
+pub struct OldestEntry {
     /// Its job.
     pub job: JobId,
     /// Its item.
@@ -51,23 +51,23 @@ pub struct Oldest {
 
 /// The health of the dead letters of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobVitals {
+pub struct JobHealth {
     /// The number of open entries, by reason code.
     pub open: BTreeMap<&'static str, u64>,
     /// The oldest that is open.
-    pub oldest: Option<Oldest>,
+    pub oldest: Option<OldestEntry>,
     /// The number of open entries whose side effects are unknown.
     pub unknown: u64,
     /// The oldest of them.
-    pub oldest_unknown: Option<Oldest>,
+    pub oldest_unknown: Option<OldestEntry>,
 }
 
 /// The health of the dead letters.
 #[derive(Clone, Debug)]
-pub struct Vitals {
+pub struct DlqHealth {
     now: Timestamp,
     /// The jobs that have open entries.
-    pub jobs: BTreeMap<JobId, JobVitals>,
+    pub jobs: BTreeMap<JobId, JobHealth>,
     /// The number of entries that are being replayed.
     pub replaying: u64,
     /// The number of items that failed in the last ten minutes.
@@ -84,7 +84,7 @@ pub struct Vitals {
     pub audit_fault: Option<String>,
 }
 
-impl Vitals {
+impl DlqHealth {
     /// Begins to count.
     pub fn new(now: Timestamp) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl Vitals {
     }
 
     /// Counts a dead letter, closed or not.
-    pub fn take(&mut self, seen: &Sighting<'_>) {
+    pub fn take(&mut self, seen: &HealthSample<'_>) {
         let age = self.age(seen.at);
         self.recent += u64::from(age < RECENT);
         self.before += u64::from(age >= RECENT && age < RECENT + BASELINE);
@@ -110,10 +110,10 @@ impl Vitals {
             EntryStatus::Replaying => self.replaying += 1,
             EntryStatus::Open => self.take_open(seen),
         }
-        self.unclassified += u64::from(seen.reason_code == FailureKind::Unclassified);
+        self.unclassified += u64::from(seen.reason_code == ReasonCode::Unclassified);
     }
 
-    fn take_open(&mut self, seen: &Sighting<'_>) {
+    fn take_open(&mut self, seen: &HealthSample<'_>) {
         let job = self.jobs.entry(seen.job.clone()).or_default();
         *job.open.entry(seen.reason_code.code()).or_default() += 1;
         older(&mut job.oldest, seen);
@@ -156,12 +156,12 @@ impl Vitals {
     }
 
     /// Returns the oldest entry that is open.
-    pub fn oldest(&self) -> Option<&Oldest> {
+    pub fn oldest(&self) -> Option<&OldestEntry> {
         self.jobs.values().filter_map(|job| job.oldest.as_ref()).min_by_key(|oldest| oldest.at)
     }
 
     /// Returns the oldest entry that may or may not have changed something outside.
-    pub fn oldest_unknown(&self) -> Option<&Oldest> {
+    pub fn oldest_unknown(&self) -> Option<&OldestEntry> {
         let all = self.jobs.values().filter_map(|job| job.oldest_unknown.as_ref());
         all.min_by_key(|oldest| oldest.at)
     }
@@ -193,10 +193,10 @@ impl Vitals {
 }
 
 /// Keeps the older one.
-fn older(oldest: &mut Option<Oldest>, seen: &Sighting<'_>) {
+fn older(oldest: &mut Option<OldestEntry>, seen: &HealthSample<'_>) {
     if oldest.as_ref().is_none_or(|oldest| seen.at < oldest.at) {
         let (job, item, owner) = (seen.job.clone(), seen.item.clone(), seen.owner);
-        *oldest = Some(Oldest { job, item, at: seen.at, owner: owner.map(str::to_owned) });
+        *oldest = Some(OldestEntry { job, item, at: seen.at, owner: owner.map(str::to_owned) });
     }
 }
 

@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// The backoff after a failed replay. The first replay never waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Wait {
+pub enum ReplayBackoff {
     /// Not at all.
     #[default]
     None,
@@ -28,7 +28,7 @@ pub enum Wait {
     ExponentialJitter,
 }
 
-impl Wait {
+impl ReplayBackoff {
     /// Every way to wait, with its word in a policy.
     pub const WORDS: &[(&'static str, Self)] = &[
         ("none", Self::None),
@@ -80,23 +80,23 @@ mod tests {
     use crate::duration::show;
     use proptest::prelude::*;
 
-    fn series(wait: Wait) -> String {
+    fn series(wait: ReplayBackoff) -> String {
         let waits: Vec<String> = (0..10).map(|n| show(wait.delay("item-1", n))).collect();
         waits.join(" ")
     }
 
     #[test]
     fn the_first_replay_never_waits_and_later_ones_wait_up_to_an_hour() {
-        insta::assert_snapshot!(series(Wait::None), @"0s 0s 0s 0s 0s 0s 0s 0s 0s 0s");
-        insta::assert_snapshot!(series(Wait::Fixed), @"0s 30s 30s 30s 30s 30s 30s 30s 30s 30s");
-        insta::assert_snapshot!(series(Wait::Exponential), @"0s 30s 1m 00s 2m 00s 4m 00s 8m 00s 16m 00s 32m 00s 1h 00m 1h 00m");
-        insta::assert_snapshot!(series(Wait::ExponentialJitter), @"0s 20.6s 36.9s 1m 42s 2m 03s 6m 19s 12m 11s 31m 23s 50m 33s 51m 11s");
-        assert_eq!(Wait::Exponential.delay("item-1", u32::MAX), LONGEST);
+        insta::assert_snapshot!(series(ReplayBackoff::None), @"0s 0s 0s 0s 0s 0s 0s 0s 0s 0s");
+        insta::assert_snapshot!(series(ReplayBackoff::Fixed), @"0s 30s 30s 30s 30s 30s 30s 30s 30s 30s");
+        insta::assert_snapshot!(series(ReplayBackoff::Exponential), @"0s 30s 1m 00s 2m 00s 4m 00s 8m 00s 16m 00s 32m 00s 1h 00m 1h 00m");
+        insta::assert_snapshot!(series(ReplayBackoff::ExponentialJitter), @"0s 20.6s 36.9s 1m 42s 2m 03s 6m 19s 12m 11s 31m 23s 50m 33s 51m 11s");
+        assert_eq!(ReplayBackoff::Exponential.delay("item-1", u32::MAX), LONGEST);
     }
 
     #[test]
     fn every_way_to_wait_has_its_word() {
-        for (word, wait) in Wait::WORDS {
+        for (word, wait) in ReplayBackoff::WORDS {
             assert_eq!(wait.word(), *word);
             assert_eq!(serde_json::to_value(wait).unwrap(), *word);
         }
@@ -105,12 +105,12 @@ mod tests {
     proptest! {
         #[test]
         fn jitter_differs_by_item_and_keeps_within_bounds(item in "[a-z]{1,8}", replays in 1_u32..40) {
-            let whole = Wait::Exponential.delay(&item, replays);
-            let varied = Wait::ExponentialJitter.delay(&item, replays);
+            let whole = ReplayBackoff::Exponential.delay(&item, replays);
+            let varied = ReplayBackoff::ExponentialJitter.delay(&item, replays);
             prop_assert!(whole / 2 <= varied);
             prop_assert!(varied <= whole);
-            prop_assert_eq!(varied, Wait::ExponentialJitter.delay(&item, replays));
-            prop_assert_ne!(varied, Wait::ExponentialJitter.delay("another item", replays));
+            prop_assert_eq!(varied, ReplayBackoff::ExponentialJitter.delay(&item, replays));
+            prop_assert_ne!(varied, ReplayBackoff::ExponentialJitter.delay("another item", replays));
         }
     }
 }

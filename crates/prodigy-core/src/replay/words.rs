@@ -1,7 +1,7 @@
 //! The words of policy files, and what they stand for.
 
-use super::{IdentityKind, Party, ReplayAction};
-use crate::failure::Class;
+use super::{IdentityKind, ReplayAction, ReplayRole};
+use crate::failure::ReasonClass;
 
 /// The words for what a rule may want done.
 pub(super) const ACTIONS: &[(&str, ReplayAction)] = &[
@@ -15,21 +15,21 @@ pub(super) const ACTIONS: &[(&str, ReplayAction)] = &[
 ];
 
 /// The words for the classes of reason codes.
-pub(super) const CLASSES: &[(&str, Class)] = &[
-    ("transient", Class::Transient),
-    ("resource", Class::Resource),
-    ("poison", Class::Poison),
-    ("agent", Class::Agent),
-    ("integration", Class::Integration),
-    ("policy", Class::Policy),
-    ("commit", Class::Commit),
-    ("control", Class::Control),
-    ("internal", Class::Internal),
+pub(super) const CLASSES: &[(&str, ReasonClass)] = &[
+    ("transient", ReasonClass::Transient),
+    ("resource", ReasonClass::Resource),
+    ("poison", ReasonClass::Poison),
+    ("agent", ReasonClass::Agent),
+    ("integration", ReasonClass::Integration),
+    ("policy", ReasonClass::Policy),
+    ("commit", ReasonClass::Commit),
+    ("control", ReasonClass::Control),
+    ("internal", ReasonClass::Internal),
 ];
 
 /// The words for those with a part in a replay.
-pub(super) const PARTIES: &[(&str, Party)] =
-    &[("submitter", Party::Submitter), ("replayer", Party::Replayer)];
+pub(super) const PARTIES: &[(&str, ReplayRole)] =
+    &[("submitter", ReplayRole::Submitter), ("replayer", ReplayRole::Replayer)];
 
 /// The words for how a person shows who they are.
 pub(super) const IDENTITIES: &[(&str, IdentityKind)] =

@@ -1,6 +1,6 @@
 //! The names of error types in dead letters and metrics.
 
-use crate::failure::FailureKind as Kind;
+use crate::failure::ReasonCode as Kind;
 
 /// Returns the documented error type that a kind of failure belongs to.
 ///

@@ -29,14 +29,14 @@ use crate::{
 
 /// The signature that failures with the same cause have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Signature {
+pub struct ErrorSignature {
     /// The first 16 hexadecimal digits of the SHA-256 of the pattern.
     pub hash: String,
     /// For people: `CommandFailed::cargo test failed with exit code <n>`.
     pub pattern: String,
 }
 
-impl Signature {
+impl ErrorSignature {
     /// Returns the signature of an item's failure; its own name does not count.
     pub fn of(failure: &Failure, item: &ItemId) -> Self {
         let message = item_name::without_item(&failure.message, item);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::failure::FailureKind;
+use crate::failure::ReasonCode;
 
 #[test]
 fn what_differs_from_case_to_case_is_taken_out() {
@@ -72,14 +72,14 @@ fn what_differs_from_case_to_case_is_taken_out() {
 
 #[test]
 fn a_signature_has_a_hash_and_a_pattern() {
-    let failure = Failure::new(FailureKind::CommandFailed, "cargo test failed with exit 101");
-    let signature = Signature::of(&failure, &ItemId::at(1, 1));
+    let failure = Failure::new(ReasonCode::CommandFailed, "cargo test failed with exit 101");
+    let signature = ErrorSignature::of(&failure, &ItemId::at(1, 1));
     insta::assert_snapshot!(format!("{} {}", signature.hash, signature.pattern), @"ea5a2e34d22147e0 CommandFailed::cargo test failed with exit <n>");
-    let other = Failure::new(FailureKind::Timeout, "cargo test failed with exit 101");
-    assert_ne!(Signature::of(&other, &ItemId::at(1, 1)).hash, signature.hash);
-    let mut same = Failure::new(FailureKind::CommandFailed, "cargo test failed with exit 1");
+    let other = Failure::new(ReasonCode::Timeout, "cargo test failed with exit 101");
+    assert_ne!(ErrorSignature::of(&other, &ItemId::at(1, 1)).hash, signature.hash);
+    let mut same = Failure::new(ReasonCode::CommandFailed, "cargo test failed with exit 1");
     same.exit_code = Some(1);
-    assert_eq!(Signature::of(&same, &ItemId::at(1, 1)), signature);
+    assert_eq!(ErrorSignature::of(&same, &ItemId::at(1, 1)), signature);
 }
 
 /// Returns the groups of messages in the corpus, each with its name; `\\e` is an escape.
@@ -102,7 +102,7 @@ fn messages_of_one_cause_have_one_signature_that_no_other_cause_has() {
     let mut wrong = Vec::new();
     for (name, messages) in &corpus {
         let pattern = |text: &str| {
-            Signature::of(&Failure::new(FailureKind::CommandFailed, text), &ItemId::at(1, 1))
+            ErrorSignature::of(&Failure::new(ReasonCode::CommandFailed, text), &ItemId::at(1, 1))
                 .pattern
         };
         let first = pattern(&messages[0]);
@@ -154,7 +154,7 @@ fn the_line_that_says_what_went_wrong_is_found() {
 #[test]
 fn a_bare_exit_code_is_told_with_its_step_and_its_output() {
     let failure = |message: &str, output: &str| {
-        let mut failure = Failure::new(FailureKind::CommandFailed, message);
+        let mut failure = Failure::new(ReasonCode::CommandFailed, message);
         failure.output_tail = output.to_owned();
         failure
     };
@@ -288,7 +288,7 @@ proptest! {
     #[test]
     fn what_is_told_is_told_once(message in message(), output in message(), step in message()) {
         for start in ["exit code 1", "ended by signal 9", "x: exit code 12", message.as_str()] {
-            let mut failure = Failure::new(FailureKind::CommandFailed, start);
+            let mut failure = Failure::new(ReasonCode::CommandFailed, start);
             failure.output_tail = output.clone();
             let once = told(failure, Some(&step));
             prop_assert_eq!(told(once.clone(), Some(&step)), once);

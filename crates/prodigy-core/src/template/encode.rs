@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Sink, filter::Filled};
+use super::{TemplateKind, filter::FilteredValue};
 use crate::vars::value_text;
 
 /// The encoding that a value needs at its place.
@@ -24,7 +24,7 @@ pub(super) enum Encoding {
 
 impl Encoding {
     /// Writes a value; an error says what is wrong with it.
-    pub(super) fn write(self, filled: &Filled) -> Result<String, String> {
+    pub(super) fn write(self, filled: &FilteredValue) -> Result<String, String> {
         let text = || value_text(&filled.value);
         let json = || if filled.encoded { text() } else { filled.value.to_string() };
         match self {
@@ -83,7 +83,7 @@ fn single_quoted(text: &str) -> Result<String, String> {
 
 /// Follows a document to know how a value at each point must be encoded.
 #[derive(Clone, Debug)]
-pub(super) enum Tracker {
+pub(super) enum EncodingTracker {
     /// Not a document with a grammar.
     Plain,
     /// A JSON document.
@@ -97,12 +97,12 @@ pub(super) enum Tracker {
     Yaml(YamlTracker),
 }
 
-impl Tracker {
-    pub(super) fn new(sink: Sink) -> Self {
+impl EncodingTracker {
+    pub(super) fn new(sink: TemplateKind) -> Self {
         match sink {
-            Sink::Text | Sink::Path => Self::Plain,
-            Sink::Json => Self::Json { quoted: false, escaped: false },
-            Sink::Yaml => Self::Yaml(YamlTracker::default()),
+            TemplateKind::Text | TemplateKind::Path => Self::Plain,
+            TemplateKind::Json => Self::Json { quoted: false, escaped: false },
+            TemplateKind::Yaml => Self::Yaml(YamlTracker::default()),
         }
     }
 

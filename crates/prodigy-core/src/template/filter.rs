@@ -7,7 +7,7 @@ use crate::vars::value_text;
 
 /// A conversion of a value before it is inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Filter {
+pub(crate) enum TemplateFilter {
     /// The value as compact JSON: text gets quotes.
     Json,
     /// Lower case.
@@ -36,27 +36,27 @@ pub(crate) enum Filter {
 
 /// A value on its way into a template.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Filled {
+pub(super) struct FilteredValue {
     /// The value.
     pub(super) value: Value,
     /// Set if it is JSON text already, so that a JSON sink must not encode it again.
     pub(super) encoded: bool,
 }
 
-const ALL: [(&str, Filter); 10] = [
-    ("json", Filter::Json),
-    ("lower", Filter::Lower),
-    ("upper", Filter::Upper),
-    ("trim", Filter::Trim),
-    ("length", Filter::Length),
-    ("lines", Filter::Lines),
-    ("path", Filter::Path),
-    ("words", Filter::Words),
-    ("file", Filter::File),
-    ("raw", Filter::Raw),
+const ALL: [(&str, TemplateFilter); 10] = [
+    ("json", TemplateFilter::Json),
+    ("lower", TemplateFilter::Lower),
+    ("upper", TemplateFilter::Upper),
+    ("trim", TemplateFilter::Trim),
+    ("length", TemplateFilter::Length),
+    ("lines", TemplateFilter::Lines),
+    ("path", TemplateFilter::Path),
+    ("words", TemplateFilter::Words),
+    ("file", TemplateFilter::File),
+    ("raw", TemplateFilter::Raw),
 ];
 
-impl Filter {
+impl TemplateFilter {
     /// Returns the filter with a name.
     pub(super) fn named(name: &str) -> Option<Self> {
         ALL.iter().find(|(known, _)| *known == name).map(|(_, filter)| *filter)
@@ -92,18 +92,21 @@ impl Filter {
     }
 
     /// Applies the filter; an error says what is wrong with the value.
-    pub(super) fn apply(self, filled: Filled) -> Result<Filled, String> {
+    pub(super) fn apply(self, filled: FilteredValue) -> Result<FilteredValue, String> {
         let value = filled.value;
         let text = match self {
-            Self::Words | Self::File | Self::Raw => return Ok(Filled { value, ..filled }),
+            Self::Words | Self::File | Self::Raw => return Ok(FilteredValue { value, ..filled }),
             Self::Json => {
-                return Ok(Filled { value: Value::String(value.to_string()), encoded: true });
+                return Ok(FilteredValue {
+                    value: Value::String(value.to_string()),
+                    encoded: true,
+                });
             }
             Self::Lower => value_text(&value).to_lowercase(),
             Self::Upper => value_text(&value).to_uppercase(),
             Self::Trim => value_text(&value).trim().to_owned(),
             Self::Length => {
-                return Ok(Filled { value: Value::from(length(&value)), encoded: false });
+                return Ok(FilteredValue { value: Value::from(length(&value)), encoded: false });
             }
             Self::Lines => match &value {
                 Value::Array(elements) => {
@@ -117,7 +120,7 @@ impl Filter {
             },
             Self::Path => inside(&value_text(&value))?,
         };
-        Ok(Filled { value: Value::String(text), encoded: false })
+        Ok(FilteredValue { value: Value::String(text), encoded: false })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A template is read once, when the workflow is loaded, and filled in many
 //! times. It is read in one pass and the values are never looked at again for
-//! more references. There are two kinds: [`Text`] puts values into text, encoded
+//! more references. There are two kinds: [`Template`] puts values into text, encoded
 //! for what the text is; [`Script`] puts *references* into a shell script and
 //! hands the values over in the environment or in files, so that no value ever
 //! becomes part of the program.
@@ -17,18 +17,18 @@ mod text;
 
 use std::collections::BTreeSet;
 
-pub use self::{reference::Reference, script::Script, shell::OutsideCommand, text::Text};
+pub use self::{reference::VarReference, script::Script, shell::ExternalCommand, text::Template};
 
 /// The roots that a template may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct VarRoots {
     /// Namespaces and captured names; anything else is unknown.
     pub roots: BTreeSet<String>,
 }
 
 /// The use of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sink {
+pub enum TemplateKind {
     /// A prompt, an environment value, or a plain text file: values go in as they are.
     Text,
     /// A path below the worktree: every value must stay inside.
@@ -41,7 +41,7 @@ pub enum Sink {
 
 /// Which shell a script is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ShellDialect {
     /// `sh` and other POSIX shells.
     Posix,
     /// `bash`, and shells close to it.
@@ -50,7 +50,7 @@ pub enum Dialect {
 
 /// A script that is ready to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bound {
+pub struct BoundScript {
     /// The program text, with references in place of values.
     pub text: String,
     /// The values, by variable name.

@@ -2,24 +2,24 @@
 
 use std::ops::Range;
 
-use super::{Names, filter::Filter};
+use super::{VarRoots, filter::TemplateFilter};
 use crate::nearest::nearest;
 use crate::{
-    diagnostic::Fault,
-    vars::{Segment, VarPath},
+    diagnostic::ParseError,
+    vars::{PathSegment, VarPath},
 };
 
 /// One reference of a template, as read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reference {
+pub struct VarReference {
     path: VarPath,
     spelled: String,
     default: Option<String>,
-    filters: Vec<Filter>,
+    filters: Vec<TemplateFilter>,
     range: Range<usize>,
 }
 
-impl Reference {
+impl VarReference {
     /// Returns the variable that is referred to.
     pub fn path(&self) -> &VarPath {
         &self.path
@@ -42,12 +42,12 @@ impl Reference {
         &self.spelled
     }
 
-    pub(super) fn filters(&self) -> &[Filter] {
+    pub(super) fn filters(&self) -> &[TemplateFilter] {
         &self.filters
     }
 
     /// Returns the filter that says how the value travels into a shell script.
-    pub(super) fn shell_filter(&self) -> Option<Filter> {
+    pub(super) fn shell_filter(&self) -> Option<TemplateFilter> {
         self.filters.last().copied().filter(|filter| filter.is_shell_only())
     }
 
@@ -59,7 +59,7 @@ impl Reference {
 
 /// Which kind of template a reference stands in; the rules differ a little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Host {
+pub(super) enum ReferenceContext {
     /// Anything but a shell script.
     Text,
     /// A shell script; `allow_raw` is the step's.
@@ -68,17 +68,17 @@ pub(super) enum Host {
 
 /// The owner of a `${` in a shell script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(super) enum ExpansionOwner {
     /// A reference to one of our variables.
     Template,
     /// An expansion of the shell's own.
     Shell,
     /// Neither can make sense of it.
-    Nobody(Fault),
+    Nobody(ParseError),
 }
 
 /// Decides whom the `${` at `start` of a shell script belongs to.
-pub(super) fn owner(source: &str, start: usize, names: &Names) -> Owner {
+pub(super) fn owner(source: &str, start: usize, names: &VarRoots) -> ExpansionOwner {
     let inner = source.get(start + 2..).unwrap_or_default();
     let sign = inner.chars().next().filter(|first| matches!(first, '#' | '!'));
     let name_text = if sign.is_some() { inner.get(1..).unwrap_or_default() } else { inner };
@@ -87,7 +87,7 @@ pub(super) fn owner(source: &str, start: usize, names: &Names) -> Owner {
     let range = start..start + 2 + closing(inner);
     let known = names.roots.contains(root);
     match sign {
-        Some(sign) if known && after != Some('=') => Owner::Nobody(Fault {
+        Some(sign) if known && after != Some('=') => ExpansionOwner::Nobody(ParseError {
             range,
             message: format!(
                 "`${{{sign}{root}…}}` is for shell variables, and `{root}` is not one"
@@ -98,15 +98,15 @@ pub(super) fn owner(source: &str, start: usize, names: &Names) -> Owner {
                 format!("write `$${{!{root}}}` for the shell's own")
             }),
         }),
-        None if known => Owner::Template,
+        None if known => ExpansionOwner::Template,
         None if after == Some('.') && !root.is_empty() => {
-            Owner::Nobody(unknown_root(root, range, names))
+            ExpansionOwner::Nobody(unknown_root(root, range, names))
         }
-        Some(_) | None => Owner::Shell,
+        Some(_) | None => ExpansionOwner::Shell,
     }
 }
 
-fn unknown_root(root: &str, range: Range<usize>, names: &Names) -> Fault {
+fn unknown_root(root: &str, range: Range<usize>, names: &VarRoots) -> ParseError {
     let help = match nearest(root, names.roots.iter().map(String::as_str)) {
         Some(known) => format!("did you mean `{known}`?"),
         None if names.roots.is_empty() => "no variables exist here".to_owned(),
@@ -115,12 +115,12 @@ fn unknown_root(root: &str, range: Range<usize>, names: &Names) -> Fault {
             format!("write `$${{` for a literal `${{`; the variables here are {}", roots.join(", "))
         }
     };
-    Fault { range, message: format!("unknown variable `{root}`"), help: Some(help) }
+    ParseError { range, message: format!("unknown variable `{root}`"), help: Some(help) }
 }
 
 /// Returns the name that a text starts with. A captured name may have hyphens,
 /// but `${x-y}` is the shell's unless `x-y` is known.
-fn root_name<'a>(text: &'a str, names: &Names) -> &'a str {
+fn root_name<'a>(text: &'a str, names: &VarRoots) -> &'a str {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
     match text.get(..end) {
@@ -152,21 +152,21 @@ fn closing(inner: &str) -> usize {
 pub(super) fn parse(
     source: &str,
     start: usize,
-    names: &Names,
-    host: Host,
-) -> Result<Reference, Fault> {
-    Parser { source, start, pos: start + 2, names, host }.reference()
+    names: &VarRoots,
+    host: ReferenceContext,
+) -> Result<VarReference, ParseError> {
+    ReferenceParser { source, start, pos: start + 2, names, host }.reference()
 }
 
-struct Parser<'a> {
+struct ReferenceParser<'a> {
     source: &'a str,
     start: usize,
     pos: usize,
-    names: &'a Names,
-    host: Host,
+    names: &'a VarRoots,
+    host: ReferenceContext,
 }
 
-impl Parser<'_> {
+impl ReferenceParser<'_> {
     fn rest(&self) -> &str {
         self.source.get(self.pos..).unwrap_or_default()
     }
@@ -189,13 +189,13 @@ impl Parser<'_> {
         }
     }
 
-    fn fault(&self, message: impl Into<String>, help: impl Into<String>) -> Fault {
+    fn fault(&self, message: impl Into<String>, help: impl Into<String>) -> ParseError {
         let inner = self.source.get(self.start + 2..).unwrap_or_default();
         let range = self.start..self.start + 2 + closing(inner);
-        Fault { range, message: message.into(), help: Some(help.into()) }
+        ParseError { range, message: message.into(), help: Some(help.into()) }
     }
 
-    fn reference(mut self) -> Result<Reference, Fault> {
+    fn reference(mut self) -> Result<VarReference, ParseError> {
         self.blanks();
         let path_start = self.pos;
         let path = self.path()?;
@@ -215,10 +215,10 @@ impl Parser<'_> {
             }
         }
         self.check_filters(&filters)?;
-        Ok(Reference { path, spelled, default, filters, range: self.start..self.pos })
+        Ok(VarReference { path, spelled, default, filters, range: self.start..self.pos })
     }
 
-    fn path(&mut self) -> Result<VarPath, Fault> {
+    fn path(&mut self) -> Result<VarPath, ParseError> {
         let root = root_name(self.rest(), self.names).to_owned();
         if root.is_empty() {
             return Err(match self.peek() {
@@ -236,7 +236,7 @@ impl Parser<'_> {
         let mut rest = Vec::new();
         loop {
             if self.eat(".") {
-                rest.push(Segment::Field(self.field()?));
+                rest.push(PathSegment::Field(self.field()?));
             } else if self.eat("[") {
                 rest.push(self.subscript()?);
             } else {
@@ -245,7 +245,7 @@ impl Parser<'_> {
         }
     }
 
-    fn field(&mut self) -> Result<String, Fault> {
+    fn field(&mut self) -> Result<String, ParseError> {
         if self.eat("\"") {
             return self.quoted('"');
         }
@@ -258,23 +258,23 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    fn subscript(&mut self) -> Result<Segment, Fault> {
+    fn subscript(&mut self) -> Result<PathSegment, ParseError> {
         let segment = if self.eat("\"") {
-            Segment::Field(self.quoted('"')?)
+            PathSegment::Field(self.quoted('"')?)
         } else if self.eat("'") {
-            Segment::Field(self.quoted('\'')?)
+            PathSegment::Field(self.quoted('\'')?)
         } else {
             let digits: String = self.rest().chars().take_while(char::is_ascii_digit).collect();
             self.pos += digits.len();
             match digits.parse() {
-                Ok(index) => Segment::Index(index),
+                Ok(index) => PathSegment::Index(index),
                 Err(_) => return Err(self.fault("`[` must be followed by a number", FIELD)),
             }
         };
         if self.eat("]") { Ok(segment) } else { Err(self.fault("a `[` is never closed", FIELD)) }
     }
 
-    fn quoted(&mut self, quote: char) -> Result<String, Fault> {
+    fn quoted(&mut self, quote: char) -> Result<String, ParseError> {
         match self.rest().find([quote, '\n']) {
             Some(end) if self.rest().get(end..).is_some_and(|rest| rest.starts_with(quote)) => {
                 let text = self.rest().get(..end).unwrap_or_default().to_owned();
@@ -287,7 +287,7 @@ impl Parser<'_> {
 
     /// Reads a default: up to `|` or `}`, where `\` takes away their meaning,
     /// or between quotes.
-    fn default(&mut self) -> Result<String, Fault> {
+    fn default(&mut self) -> Result<String, ParseError> {
         for quote in ['"', '\''] {
             let start = self.pos;
             if self.eat(quote.encode_utf8(&mut [0; 4])) {
@@ -320,32 +320,35 @@ impl Parser<'_> {
 
     /// A default is plain text. Refusing what looks like more than that is kinder
     /// than inserting it unexpanded.
-    fn plain_default(&self, text: String) -> Result<String, Fault> {
+    fn plain_default(&self, text: String) -> Result<String, ParseError> {
         let help = "set the value in an earlier step, or in `env`";
         match self.host {
-            Host::Text if text.contains("${") => {
+            ReferenceContext::Text if text.contains("${") => {
                 Err(self.fault("a default is plain text and cannot hold a `${…}`", help))
             }
-            Host::Shell { .. } if text.contains(['$', '`']) => {
+            ReferenceContext::Shell { .. } if text.contains(['$', '`']) => {
                 Err(self.fault("a default is plain text: the shell does not expand it", help))
             }
-            Host::Text | Host::Shell { .. } => Ok(text),
+            ReferenceContext::Text | ReferenceContext::Shell { .. } => Ok(text),
         }
     }
 
-    fn filter(&mut self) -> Result<Filter, Fault> {
+    fn filter(&mut self) -> Result<TemplateFilter, ParseError> {
         self.blanks();
         let is_part = |c: &char| c.is_alphanumeric() || *c == '_';
         let name: String = self.rest().chars().take_while(is_part).collect();
         if name.is_empty() {
-            return Err(self.fault("a `|` must be followed by a filter", Filter::advice("")));
+            return Err(
+                self.fault("a `|` must be followed by a filter", TemplateFilter::advice(""))
+            );
         }
         self.pos += name.len();
-        Filter::named(&name)
-            .ok_or_else(|| self.fault(format!("unknown filter `{name}`"), Filter::advice(&name)))
+        TemplateFilter::named(&name).ok_or_else(|| {
+            self.fault(format!("unknown filter `{name}`"), TemplateFilter::advice(&name))
+        })
     }
 
-    fn check_filters(&self, filters: &[Filter]) -> Result<(), Fault> {
+    fn check_filters(&self, filters: &[TemplateFilter]) -> Result<(), ParseError> {
         let before_last = filters.len().saturating_sub(1);
         if let Some(early) = filters.iter().take(before_last).find(|f| f.is_shell_only()) {
             let name = early.name();
@@ -358,28 +361,28 @@ impl Parser<'_> {
             return Ok(());
         };
         match self.host {
-            Host::Text => Err(self.fault(
+            ReferenceContext::Text => Err(self.fault(
                 format!("the filter `{}` is for shell commands only", last.name()),
                 "leave it out: here a value is inserted as it is",
             )),
-            Host::Shell { allow_raw: false } if *last == Filter::Raw => Err(self.fault(
+            ReferenceContext::Shell { allow_raw: false } if *last == TemplateFilter::Raw => Err(self.fault(
                 "the filter `raw` makes the value a part of the program",
                 "set `allow_raw: true` on the step if every possible value can be trusted like code",
             )),
-            Host::Shell { .. } => Ok(()),
+            ReferenceContext::Shell { .. } => Ok(()),
         }
     }
 
-    fn unexpected(&self, spelled: &str) -> Fault {
+    fn unexpected(&self, spelled: &str) -> ParseError {
         let Some(found) = self.peek().filter(|c| *c != '\n') else {
             return self.fault("`${` is never closed", LITERAL);
         };
         let message = format!("unexpected `{found}` after `{spelled}`");
         match self.host {
-            Host::Text => {
+            ReferenceContext::Text => {
                 self.fault(message, "only `:-default` and `|filter` may follow a variable")
             }
-            Host::Shell { .. } => self.fault(
+            ReferenceContext::Shell { .. } => self.fault(
                 message,
                 format!(
                     "the shell's operators work on shell variables only: \

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::{RenderError, filter::Filled, reference::Reference};
+use super::{RenderError, filter::FilteredValue, reference::VarReference};
 use crate::nearest::nearest;
-use crate::vars::{Segment, VarPath, Vars, value_text};
+use crate::vars::{PathSegment, VarPath, Vars, value_text};
 
 /// The maximum number of field names that a message lists.
 const LISTED: usize = 8;
 
 /// Returns the value of a reference, filters applied.
-pub(super) fn resolve(reference: &Reference, vars: &Vars) -> Result<Filled, RenderError> {
+pub(super) fn resolve(reference: &VarReference, vars: &Vars) -> Result<FilteredValue, RenderError> {
     let found = vars.get(reference.path());
     let value = match (found, reference.default()) {
         (Some(value), Some(default)) if value_text(value).is_empty() => Value::from(default),
@@ -18,7 +18,7 @@ pub(super) fn resolve(reference: &Reference, vars: &Vars) -> Result<Filled, Rend
         (None, Some(default)) => Value::from(default),
         (None, None) => return Err(missing(reference, vars)),
     };
-    let mut filled = Filled { value, encoded: false };
+    let mut filled = FilteredValue { value, encoded: false };
     for filter in reference.filters() {
         filled = filter.apply(filled).map_err(|problem| refusal(reference, &problem))?;
     }
@@ -28,11 +28,11 @@ pub(super) fn resolve(reference: &Reference, vars: &Vars) -> Result<Filled, Rend
 /// Returns an error that says what is wrong with the value of a reference.
 ///
 /// The value itself is left out: it may be long, hostile to a terminal, or secret.
-pub(super) fn refusal(reference: &Reference, problem: &str) -> RenderError {
+pub(super) fn refusal(reference: &VarReference, problem: &str) -> RenderError {
     RenderError { message: format!("the value of `${{{}}}` {problem}", reference.spelled()) }
 }
 
-fn missing(reference: &Reference, vars: &Vars) -> RenderError {
+fn missing(reference: &VarReference, vars: &Vars) -> RenderError {
     let path = reference.path();
     let mut known = VarPath { root: path.root.clone(), rest: Vec::new() };
     let mut at = vars.root(&path.root);
@@ -40,8 +40,8 @@ fn missing(reference: &Reference, vars: &Vars) -> RenderError {
     for segment in &path.rest {
         let Some(value) = at else { break };
         let next = match segment {
-            Segment::Field(name) => value.get(name),
-            Segment::Index(index) => value.get(index),
+            PathSegment::Field(name) => value.get(name),
+            PathSegment::Index(index) => value.get(index),
         };
         if next.is_none() {
             lacking = Some((value, segment));
@@ -57,9 +57,9 @@ fn missing(reference: &Reference, vars: &Vars) -> RenderError {
     RenderError { message: format!("`${{{}}}` has no value: {reason}", reference.spelled()) }
 }
 
-fn lack(known: &VarPath, value: &Value, segment: &Segment) -> String {
+fn lack(known: &VarPath, value: &Value, segment: &PathSegment) -> String {
     match (value, segment) {
-        (Value::Object(fields), Segment::Field(name)) => {
+        (Value::Object(fields), PathSegment::Field(name)) => {
             let start = format!("`{known}` has no field `{name}`");
             if let Some(near) = nearest(name, fields.keys().map(String::as_str)) {
                 return format!("{start}; did you mean `{near}`?");
@@ -74,14 +74,14 @@ fn lack(known: &VarPath, value: &Value, segment: &Segment) -> String {
             }
             format!("{start}; it has {}", names.join(", "))
         }
-        (Value::Array(elements), Segment::Index(index)) => {
+        (Value::Array(elements), PathSegment::Index(index)) => {
             let count = elements.len();
             format!("`{known}` has no element {index}; it has {count}, counted from 0")
         }
-        (value, Segment::Field(name)) => {
+        (value, PathSegment::Field(name)) => {
             format!("`{known}` is {}, so it has no field `{name}`", kind(value))
         }
-        (value, Segment::Index(index)) => {
+        (value, PathSegment::Index(index)) => {
             format!("`{known}` is {}, so it has no element {index}", kind(value))
         }
     }

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::{
-    Bound, Dialect, Names, RenderError,
-    filter::{Filled, Filter},
-    reference::Reference,
+    BoundScript, RenderError, ShellDialect, VarRoots,
+    filter::{FilteredValue, TemplateFilter},
+    reference::VarReference,
     resolve::{refusal, resolve},
-    shell::{self, OutsideCommand, Piece, Scanned, Slot, Spelling},
+    shell::{self, ExternalCommand, QuoteStyle, ScannedScript, ScriptParam, ScriptPart},
 };
 use crate::{
-    diagnostic::Fault,
+    diagnostic::ParseError,
     vars::{Vars, value_text},
 };
 
@@ -36,14 +36,14 @@ const MOST_IN_ALL: usize = 1024 * 1024;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
     source: String,
-    slots: Vec<Slot>,
-    pieces: Vec<Piece>,
-    outside: Vec<OutsideCommand>,
+    slots: Vec<ScriptParam>,
+    pieces: Vec<ScriptPart>,
+    outside: Vec<ExternalCommand>,
 }
 
 /// The way a value reaches the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum ValueTransport {
     /// In the environment, as long as there is room.
     Environment,
     /// In the environment in any case.
@@ -57,24 +57,26 @@ enum Way {
 }
 
 /// A value and the variable it travels under.
-struct Parcel {
+struct ScriptVariable {
     name: String,
     value: String,
-    way: Way,
+    way: ValueTransport,
 }
 
-impl Parcel {
+impl ScriptVariable {
     /// The room it takes in the environment; the name of a file does not count.
     fn room(&self) -> usize {
         match self.way {
-            Way::Environment | Way::Word => self.name.len() + self.value.len(),
-            Way::Loaded | Way::File => 0,
+            ValueTransport::Environment | ValueTransport::Word => {
+                self.name.len() + self.value.len()
+            }
+            ValueTransport::Loaded | ValueTransport::File => 0,
         }
     }
 }
 
 /// The text or the variables that a slot inserts.
-enum Insert {
+enum ScriptInsertion {
     Variable(String),
     Variables(Vec<String>),
     Text(String),
@@ -86,11 +88,12 @@ impl Script {
     /// A `${X…}` whose root is not known belongs to the shell and is left alone.
     pub fn parse(
         source: &str,
-        names: &Names,
-        dialect: Dialect,
+        names: &VarRoots,
+        dialect: ShellDialect,
         allow_raw: bool,
-    ) -> Result<Self, Vec<Fault>> {
-        let Scanned { slots, pieces, outside } = shell::scan(source, names, dialect, allow_raw)?;
+    ) -> Result<Self, Vec<ParseError>> {
+        let ScannedScript { slots, pieces, outside } =
+            shell::scan(source, names, dialect, allow_raw)?;
         Ok(Self { source: source.to_owned(), slots, pieces, outside })
     }
 
@@ -100,18 +103,18 @@ impl Script {
     }
 
     /// Returns the commands that are known to change something outside the worktree.
-    pub fn outside(&self) -> &[OutsideCommand] {
+    pub fn outside(&self) -> &[ExternalCommand] {
         &self.outside
     }
 
     /// Returns the references, in the order written; repeated ones appear once.
-    pub fn references(&self) -> impl Iterator<Item = &Reference> {
+    pub fn references(&self) -> impl Iterator<Item = &VarReference> {
         self.slots.iter().map(|slot| &slot.reference)
     }
 
     /// Returns the references whose values become a part of the program.
-    pub fn raw_uses(&self) -> impl Iterator<Item = &Reference> {
-        self.references().filter(|reference| reference.shell_filter() == Some(Filter::Raw))
+    pub fn raw_uses(&self) -> impl Iterator<Item = &VarReference> {
+        self.references().filter(|reference| reference.shell_filter() == Some(TemplateFilter::Raw))
     }
 
     /// Returns the script with the values that are known, for people to read.
@@ -122,8 +125,8 @@ impl Script {
         let mut text = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(literal) => text.push_str(literal),
-                Piece::Value { slot, spelling } => {
+                ScriptPart::Literal(literal) => text.push_str(literal),
+                ScriptPart::Value { slot, spelling } => {
                     let Some(slot) = self.slots.get(*slot) else { continue };
                     text.push_str(&shown(&slot.reference, vars, &self.source, *spelling));
                 }
@@ -133,7 +136,7 @@ impl Script {
     }
 
     /// Binds the values.
-    pub fn bind(&self, vars: &Vars) -> Result<Bound, RenderError> {
+    pub fn bind(&self, vars: &Vars) -> Result<BoundScript, RenderError> {
         let mut parcels = Vec::with_capacity(self.slots.len());
         let mut inserts = Vec::with_capacity(self.slots.len());
         for (number, slot) in self.slots.iter().enumerate() {
@@ -143,8 +146,8 @@ impl Script {
         let mut bound = pack(parcels);
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(text) => bound.text.push_str(text),
-                Piece::Value { slot, spelling } => {
+                ScriptPart::Literal(text) => bound.text.push_str(text),
+                ScriptPart::Value { slot, spelling } => {
                     if let Some(insert) = inserts.get(*slot) {
                         write_insert(&mut bound.text, insert, *spelling);
                     }
@@ -156,20 +159,20 @@ impl Script {
 }
 
 /// Sends the biggest values by file until the others fit into the environment.
-fn make_room(parcels: &mut [Parcel]) -> Result<(), RenderError> {
-    let mut total: usize = parcels.iter().map(Parcel::room).sum();
+fn make_room(parcels: &mut [ScriptVariable]) -> Result<(), RenderError> {
+    let mut total: usize = parcels.iter().map(ScriptVariable::room).sum();
     if total <= MOST_IN_ALL {
         return Ok(());
     }
-    let mut movable: Vec<&mut Parcel> =
-        parcels.iter_mut().filter(|parcel| parcel.way == Way::Environment).collect();
+    let mut movable: Vec<&mut ScriptVariable> =
+        parcels.iter_mut().filter(|parcel| parcel.way == ValueTransport::Environment).collect();
     movable.sort_by_key(|parcel| std::cmp::Reverse(parcel.room()));
     for parcel in movable {
         if total <= MOST_IN_ALL {
             break;
         }
         total -= parcel.room();
-        parcel.way = Way::Loaded;
+        parcel.way = ValueTransport::Loaded;
     }
     if total > MOST_IN_ALL {
         let message = "the words of this script are too big together (over 1 MiB); \
@@ -180,13 +183,13 @@ fn make_room(parcels: &mut [Parcel]) -> Result<(), RenderError> {
 }
 
 /// Puts the values where they travel, and starts the script with what reads them.
-fn pack(parcels: Vec<Parcel>) -> Bound {
-    let mut bound = Bound { text: String::new(), env: vec![], files: vec![] };
-    for Parcel { name, value, way } in parcels {
+fn pack(parcels: Vec<ScriptVariable>) -> BoundScript {
+    let mut bound = BoundScript { text: String::new(), env: vec![], files: vec![] };
+    for ScriptVariable { name, value, way } in parcels {
         match way {
-            Way::Environment | Way::Word => bound.env.push((name, value)),
-            Way::File => bound.files.push((name, value)),
-            Way::Loaded => {
+            ValueTransport::Environment | ValueTransport::Word => bound.env.push((name, value)),
+            ValueTransport::File => bound.files.push((name, value)),
+            ValueTransport::Loaded => {
                 bound.text.push_str(&loading(&name, value.ends_with('\n')));
                 bound.files.push((format!("{name}_FILE"), value));
             }
@@ -218,53 +221,59 @@ fn loading(name: &str, has_break: bool) -> String {
 
 fn bind_slot(
     number: usize,
-    slot: &Slot,
+    slot: &ScriptParam,
     vars: &Vars,
-    parcels: &mut Vec<Parcel>,
-) -> Result<Insert, RenderError> {
+    parcels: &mut Vec<ScriptVariable>,
+) -> Result<ScriptInsertion, RenderError> {
     let reference = &slot.reference;
     let filled = resolve(reference, vars)?;
     let name = format!("PRODIGY_P{number}");
-    let mut send = |name: &str, value: String, way: Way| {
-        parcels.push(Parcel { name: name.to_owned(), value, way });
+    let mut send = |name: &str, value: String, way: ValueTransport| {
+        parcels.push(ScriptVariable { name: name.to_owned(), value, way });
     };
     let insert = match reference.shell_filter() {
-        Some(Filter::File) => {
-            send(&name, value_text(&filled.value), Way::File);
-            Insert::Variable(name)
+        Some(TemplateFilter::File) => {
+            send(&name, value_text(&filled.value), ValueTransport::File);
+            ScriptInsertion::Variable(name)
         }
-        Some(Filter::Words) => {
+        Some(TemplateFilter::Words) => {
             let mut names = Vec::new();
             for (at, word) in words(&filled).into_iter().enumerate() {
                 let name = format!("{name}_{}", at + 1);
-                send(&name, short(slot, check(slot, word)?)?, Way::Word);
+                send(&name, short(slot, check(slot, word)?)?, ValueTransport::Word);
                 names.push(name);
             }
-            Insert::Variables(names)
+            ScriptInsertion::Variables(names)
         }
-        Some(Filter::Raw) => Insert::Text(short(slot, check(slot, value_text(&filled.value))?)?),
+        Some(TemplateFilter::Raw) => {
+            ScriptInsertion::Text(short(slot, check(slot, value_text(&filled.value))?)?)
+        }
         // The other filters have done their work in `resolve`.
         Some(
-            Filter::Json
-            | Filter::Lower
-            | Filter::Upper
-            | Filter::Trim
-            | Filter::Length
-            | Filter::Lines
-            | Filter::Path,
+            TemplateFilter::Json
+            | TemplateFilter::Lower
+            | TemplateFilter::Upper
+            | TemplateFilter::Trim
+            | TemplateFilter::Length
+            | TemplateFilter::Lines
+            | TemplateFilter::Path,
         )
         | None => {
             let value = check(slot, value_text(&filled.value))?;
             let is_big = value.len() > MOST_PER_VALUE;
-            send(&name, value, if is_big { Way::Loaded } else { Way::Environment });
-            Insert::Variable(name)
+            send(
+                &name,
+                value,
+                if is_big { ValueTransport::Loaded } else { ValueTransport::Environment },
+            );
+            ScriptInsertion::Variable(name)
         }
     };
     Ok(insert)
 }
 
 /// A list has its words already; text is split where a shell would split it.
-fn words(filled: &Filled) -> Vec<String> {
+fn words(filled: &FilteredValue) -> Vec<String> {
     match &filled.value {
         Value::Array(elements) => elements.iter().map(value_text).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
@@ -274,7 +283,7 @@ fn words(filled: &Filled) -> Vec<String> {
     }
 }
 
-fn check(slot: &Slot, text: String) -> Result<String, RenderError> {
+fn check(slot: &ScriptParam, text: String) -> Result<String, RenderError> {
     let problem = if text.contains('\0') {
         Some("contains a NUL byte, which no argument or variable can hold; use the filter `file`")
     } else {
@@ -287,7 +296,7 @@ fn check(slot: &Slot, text: String) -> Result<String, RenderError> {
 }
 
 /// Refuses what is too big to be a word or a part of the script.
-fn short(slot: &Slot, text: String) -> Result<String, RenderError> {
+fn short(slot: &ScriptParam, text: String) -> Result<String, RenderError> {
     if text.len() > MOST_PER_VALUE {
         let problem = "is too big for a word or for the text of a script (over 96 KiB); use the \
                        filter `file`";
@@ -297,29 +306,29 @@ fn short(slot: &Slot, text: String) -> Result<String, RenderError> {
 }
 
 /// Returns a value as it would read, or the reference if there is none.
-fn shown(reference: &Reference, vars: &Vars, source: &str, spelling: Spelling) -> String {
+fn shown(reference: &VarReference, vars: &Vars, source: &str, spelling: QuoteStyle) -> String {
     let Ok(filled) = resolve(reference, vars) else {
         return source.get(reference.range()).unwrap_or_default().to_owned();
     };
     let value = value_text(&filled.value);
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%,:=".contains(c);
     match spelling {
-        Spelling::Quoted if value.is_empty() || !value.chars().all(is_plain) => {
+        QuoteStyle::Quoted if value.is_empty() || !value.chars().all(is_plain) => {
             format!("'{}'", value.replace('\'', r"'\''"))
         }
-        Spelling::Quoted
-        | Spelling::Bare
-        | Spelling::Single
-        | Spelling::AnsiC
-        | Spelling::Arithmetic => value,
+        QuoteStyle::Quoted
+        | QuoteStyle::Bare
+        | QuoteStyle::Single
+        | QuoteStyle::AnsiC
+        | QuoteStyle::Arithmetic => value,
     }
 }
 
-fn write_insert(text: &mut String, insert: &Insert, spelling: Spelling) {
+fn write_insert(text: &mut String, insert: &ScriptInsertion, spelling: QuoteStyle) {
     match insert {
-        Insert::Text(raw) => text.push_str(raw),
-        Insert::Variable(name) => write_variable(text, name, spelling),
-        Insert::Variables(names) => {
+        ScriptInsertion::Text(raw) => text.push_str(raw),
+        ScriptInsertion::Variable(name) => write_variable(text, name, spelling),
+        ScriptInsertion::Variables(names) => {
             for (at, name) in names.iter().enumerate() {
                 if at > 0 {
                     text.push(' ');
@@ -330,13 +339,13 @@ fn write_insert(text: &mut String, insert: &Insert, spelling: Spelling) {
     }
 }
 
-fn write_variable(text: &mut String, name: &str, spelling: Spelling) {
+fn write_variable(text: &mut String, name: &str, spelling: QuoteStyle) {
     let written = match spelling {
-        Spelling::Quoted => write!(text, "\"${{{name}}}\""),
-        Spelling::Bare => write!(text, "${{{name}}}"),
-        Spelling::Single => write!(text, "'\"${{{name}}}\"'"),
-        Spelling::AnsiC => write!(text, "'\"${{{name}}}\"$'"),
-        Spelling::Arithmetic => write!(text, " (${{{name}}})"),
+        QuoteStyle::Quoted => write!(text, "\"${{{name}}}\""),
+        QuoteStyle::Bare => write!(text, "${{{name}}}"),
+        QuoteStyle::Single => write!(text, "'\"${{{name}}}\"'"),
+        QuoteStyle::AnsiC => write!(text, "'\"${{{name}}}\"$'"),
+        QuoteStyle::Arithmetic => write!(text, " (${{{name}}})"),
     };
     // Writing to a string cannot fail.
     written.ok();

@@ -1,37 +1,41 @@
 //! Templates for anything but a shell.
 
 use super::{
-    Names, RenderError, Sink,
-    encode::{AFTER_BACKSLASH, Encoding, Tracker},
+    RenderError, TemplateKind, VarRoots,
+    encode::{AFTER_BACKSLASH, Encoding, EncodingTracker},
     filter::stays_inside,
-    reference::{self, Host, Reference},
+    reference::{self, ReferenceContext, VarReference},
     resolve::{refusal, resolve},
 };
-use crate::{diagnostic::Fault, vars::Vars};
+use crate::{diagnostic::ParseError, vars::Vars};
 
 /// A template for anything but a shell.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Text {
+pub struct Template {
     source: String,
-    sink: Sink,
-    parts: Vec<Part>,
+    sink: TemplateKind,
+    parts: Vec<TemplatePart>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Part {
+enum TemplatePart {
     Literal(String),
-    Value(Box<Reference>, Encoding),
+    Value(Box<VarReference>, Encoding),
 }
 
-impl Text {
+impl Template {
     /// Reads a template.
     ///
     /// An unknown root is an error: outside of a shell nobody else could know it.
-    pub fn parse(source: &str, names: &Names, sink: Sink) -> Result<Self, Vec<Fault>> {
+    pub fn parse(
+        source: &str,
+        names: &VarRoots,
+        sink: TemplateKind,
+    ) -> Result<Self, Vec<ParseError>> {
         let mut parts = Vec::new();
         let mut faults = Vec::new();
         let mut literal = String::new();
-        let mut tracker = Tracker::new(sink);
+        let mut tracker = EncodingTracker::new(sink);
         let mut pos = 0;
         while let Some(rest) = source.get(pos..).filter(|rest| !rest.is_empty()) {
             let plain = rest.find('$').unwrap_or(rest.len());
@@ -45,13 +49,13 @@ impl Text {
                 literal.push_str("${");
                 pos += 3;
             } else if rest.starts_with("${") {
-                match reference::parse(source, pos, names, Host::Text) {
+                match reference::parse(source, pos, names, ReferenceContext::Text) {
                     Ok(reference) => {
                         pos = reference.range().end;
                         match tracker.value(source.get(pos..).unwrap_or_default()) {
                             Ok(encoding) => {
-                                parts.push(Part::Literal(std::mem::take(&mut literal)));
-                                parts.push(Part::Value(Box::new(reference), encoding));
+                                parts.push(TemplatePart::Literal(std::mem::take(&mut literal)));
+                                parts.push(TemplatePart::Value(Box::new(reference), encoding));
                             }
                             Err(problem) => faults.push(misplaced(&reference, problem)),
                         }
@@ -67,7 +71,7 @@ impl Text {
                 pos += 1;
             }
         }
-        parts.push(Part::Literal(literal));
+        parts.push(TemplatePart::Literal(literal));
         if faults.is_empty() {
             Ok(Self { source: source.to_owned(), sink, parts })
         } else {
@@ -78,7 +82,11 @@ impl Text {
     /// Makes a text that has no values in it, whatever it looks like.
     pub fn literal(text: impl Into<String>) -> Self {
         let source = text.into();
-        Self { parts: vec![Part::Literal(source.clone())], source, sink: Sink::Text }
+        Self {
+            parts: vec![TemplatePart::Literal(source.clone())],
+            source,
+            sink: TemplateKind::Text,
+        }
     }
 
     /// Returns the template as written.
@@ -87,10 +95,10 @@ impl Text {
     }
 
     /// Returns every reference, in the order written.
-    pub fn references(&self) -> impl Iterator<Item = &Reference> {
+    pub fn references(&self) -> impl Iterator<Item = &VarReference> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Literal(_) => None,
-            Part::Value(reference, _) => Some(&**reference),
+            TemplatePart::Literal(_) => None,
+            TemplatePart::Value(reference, _) => Some(&**reference),
         })
     }
 
@@ -99,12 +107,12 @@ impl Text {
         let mut rendered = String::new();
         for part in &self.parts {
             match part {
-                Part::Literal(text) => rendered.push_str(text),
-                Part::Value(reference, encoding) => {
+                TemplatePart::Literal(text) => rendered.push_str(text),
+                TemplatePart::Value(reference, encoding) => {
                     let filled = resolve(reference, vars)?;
                     let text =
                         encoding.write(&filled).map_err(|problem| refusal(reference, &problem))?;
-                    if self.sink == Sink::Path {
+                    if self.sink == TemplateKind::Path {
                         stays_inside(&text).map_err(|problem| refusal(reference, &problem))?;
                     }
                     rendered.push_str(&text);
@@ -112,8 +120,8 @@ impl Text {
             }
         }
         match self.sink {
-            Sink::Path => self.checked_path(rendered),
-            Sink::Text | Sink::Json | Sink::Yaml => Ok(rendered),
+            TemplateKind::Path => self.checked_path(rendered),
+            TemplateKind::Text | TemplateKind::Json | TemplateKind::Yaml => Ok(rendered),
         }
     }
 
@@ -123,8 +131,8 @@ impl Text {
         let mut text = String::new();
         for part in &self.parts {
             match part {
-                Part::Literal(literal) => text.push_str(literal),
-                Part::Value(reference, encoding) => {
+                TemplatePart::Literal(literal) => text.push_str(literal),
+                TemplatePart::Value(reference, encoding) => {
                     let filled = resolve(reference, vars).ok();
                     let value = filled.and_then(|filled| encoding.write(&filled).ok());
                     let written = || self.source.get(reference.range()).unwrap_or_default().into();
@@ -149,7 +157,7 @@ impl Text {
     }
 }
 
-fn misplaced(reference: &Reference, problem: &str) -> Fault {
+fn misplaced(reference: &VarReference, problem: &str) -> ParseError {
     let spelled = reference.spelled();
     let help = if problem == AFTER_BACKSLASH {
         "take the `\\` away, or write `\\\\` for a literal one".to_owned()
@@ -157,7 +165,7 @@ fn misplaced(reference: &Reference, problem: &str) -> Fault {
         format!("write it in double quotes, e.g. `\"… ${{{spelled}}} …\"`")
     };
     let message = format!("`${{{spelled}}}`: {problem}");
-    Fault { range: reference.range(), message, help: Some(help) }
+    ParseError { range: reference.range(), message, help: Some(help) }
 }
 
 #[cfg(test)]
@@ -167,8 +175,8 @@ mod tests {
 
     use super::*;
 
-    fn names() -> Names {
-        Names { roots: ["item", "steps", "map", "n", "my-var"].map(str::to_owned).into() }
+    fn names() -> VarRoots {
+        VarRoots { roots: ["item", "steps", "map", "n", "my-var"].map(str::to_owned).into() }
     }
 
     fn vars() -> Vars {
@@ -186,8 +194,8 @@ mod tests {
         vars
     }
 
-    fn faults(source: &str, sink: Sink) -> String {
-        let faults = Text::parse(source, &names(), sink).unwrap_err();
+    fn faults(source: &str, sink: TemplateKind) -> String {
+        let faults = Template::parse(source, &names(), sink).unwrap_err();
         let lines = faults.into_iter().map(|fault| {
             let marked = &source[fault.range.clone()];
             format!("{marked} -> {} ({})", fault.message, fault.help.unwrap_or_default())
@@ -195,8 +203,8 @@ mod tests {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    fn render(source: &str, sink: Sink) -> String {
-        match Text::parse(source, &names(), sink).unwrap().render(&vars()) {
+    fn render(source: &str, sink: TemplateKind) -> String {
+        match Template::parse(source, &names(), sink).unwrap().render(&vars()) {
             Ok(text) => text,
             Err(error) => format!("error: {error}"),
         }
@@ -204,7 +212,7 @@ mod tests {
 
     #[test]
     fn values_defaults_and_filters_combine() {
-        let text = |source| render(source, Sink::Text);
+        let text = |source| render(source, TemplateKind::Text);
         assert_eq!(text("fix ${item.path}: ${n}"), "fix src/lib.rs: 5");
         assert_eq!(text("${my-var} ${my-var:-x}"), "mine mine");
         assert_eq!(text("${item.files}"), r#"["a b","c"]"#);
@@ -223,18 +231,18 @@ mod tests {
 
     #[test]
     fn results_are_never_read_again_and_dollars_are_left_alone() {
-        assert_eq!(render("${item.lookalike}", Sink::Text), "${item.path} $${x}");
+        assert_eq!(render("${item.lookalike}", TemplateKind::Text), "${item.path} $${x}");
         assert_eq!(
-            render("$${item.path} $$ $1 $(x) $NAME $", Sink::Text),
+            render("$${item.path} $$ $1 $(x) $NAME $", TemplateKind::Text),
             "${item.path} $$ $1 $(x) $NAME $"
         );
-        assert_eq!(render("$$${n}", Sink::Text), "$${n}");
+        assert_eq!(render("$$${n}", TemplateKind::Text), "$${n}");
     }
 
     #[test]
     fn every_mistake_is_reported_at_once() {
         assert_snapshot!(
-            faults("${itme.path} ${HOME} ${} ${item.} ${item[x]} ${item|jsn} ${item|words} ${item%.rs} ${n:-${item}}", Sink::Text),
+            faults("${itme.path} ${HOME} ${} ${item.} ${item[x]} ${item|jsn} ${item|words} ${item%.rs} ${n:-${item}}", TemplateKind::Text),
             @r#"
         ${itme.path} -> unknown variable `itme` (did you mean `item`?)
         ${HOME} -> unknown variable `HOME` (write `$${` for a literal `${`; the variables here are `item`, `map`, `my-var`, `n`, `steps`)
@@ -247,8 +255,8 @@ mod tests {
         ${n:-${item} -> a default is plain text and cannot hold a `${…}` (set the value in an earlier step, or in `env`)
         "#
         );
-        assert_snapshot!(faults("a ${item.path", Sink::Text), @"${item.path -> `${` is never closed (write `$${` for a literal `${`)");
-        assert_snapshot!(faults("${item|words|json} ${item|raw} ${item|frobnicate}", Sink::Text), @"
+        assert_snapshot!(faults("a ${item.path", TemplateKind::Text), @"${item.path -> `${` is never closed (write `$${` for a literal `${`)");
+        assert_snapshot!(faults("${item|words|json} ${item|raw} ${item|frobnicate}", TemplateKind::Text), @"
         ${item|words|json} -> the filter `words` must be the last one (move `|words` to the end)
         ${item|raw} -> the filter `raw` is for shell commands only (leave it out: here a value is inserted as it is)
         ${item|frobnicate} -> unknown filter `frobnicate` (the filters are `json`, `lower`, `upper`, `trim`, `length`, `lines`, `path`, `words`, `file`, `raw`)
@@ -257,17 +265,17 @@ mod tests {
 
     #[test]
     fn a_missing_value_says_what_exists() {
-        assert_snapshot!(render("${item.pth}", Sink::Text), @"error: `${item.pth}` has no value: `item` has no field `pth`; did you mean `path`?");
-        assert_snapshot!(render("${item.colour}", Sink::Text), @"error: `${item.colour}` has no value: `item` has no field `colour`; it has `path`, `dash`, `up`, `abs`, `dot`, `quote`, `files`, `odd name`, and 5 more");
-        assert_snapshot!(render("${item.files[2]}", Sink::Text), @"error: `${item.files[2]}` has no value: `item.files` has no element 2; it has 2, counted from 0");
-        assert_snapshot!(render("${item.path.x}", Sink::Text), @"error: `${item.path.x}` has no value: `item.path` is text, so it has no field `x`");
-        assert_snapshot!(render("${n[0]}", Sink::Text), @"error: `${n[0]}` has no value: `n` is a number, so it has no element 0");
-        assert_snapshot!(render("${steps.build.output}", Sink::Text), @"error: `${steps.build.output}` has no value: `steps` is not set");
+        assert_snapshot!(render("${item.pth}", TemplateKind::Text), @"error: `${item.pth}` has no value: `item` has no field `pth`; did you mean `path`?");
+        assert_snapshot!(render("${item.colour}", TemplateKind::Text), @"error: `${item.colour}` has no value: `item` has no field `colour`; it has `path`, `dash`, `up`, `abs`, `dot`, `quote`, `files`, `odd name`, and 5 more");
+        assert_snapshot!(render("${item.files[2]}", TemplateKind::Text), @"error: `${item.files[2]}` has no value: `item.files` has no element 2; it has 2, counted from 0");
+        assert_snapshot!(render("${item.path.x}", TemplateKind::Text), @"error: `${item.path.x}` has no value: `item.path` is text, so it has no field `x`");
+        assert_snapshot!(render("${n[0]}", TemplateKind::Text), @"error: `${n[0]}` has no value: `n` is a number, so it has no element 0");
+        assert_snapshot!(render("${steps.build.output}", TemplateKind::Text), @"error: `${steps.build.output}` has no value: `steps` is not set");
     }
 
     #[test]
     fn a_path_stays_inside() {
-        let path = |source| render(source, Sink::Path);
+        let path = |source| render(source, TemplateKind::Path);
         assert_eq!(path("out/${item.path}.txt"), "out/src/lib.rs.txt");
         assert_eq!(path("${item.dash}"), "./-rf");
         assert_eq!(path("a${item.dash}"), "a-rf");
@@ -281,7 +289,7 @@ mod tests {
 
     #[test]
     fn json_values_are_encoded_for_where_they_stand() {
-        let json = |source| render(source, Sink::Json);
+        let json = |source| render(source, TemplateKind::Json);
         let document = json(
             r#"{"a": ${item.quote}, "b": "x ${item.quote} \" ${n}", "c": ${item.files}, "d": ${item.files|json}, ${item.path}: ${item.null}}"#,
         );
@@ -293,12 +301,12 @@ mod tests {
                 "d": ["a b", "c"], "src/lib.rs": null,
             })
         );
-        assert_snapshot!(faults(r#"{"a": "\${n}"}"#, Sink::Json), @r"${n} -> `${n}`: a value cannot stand right after a `\` (take the `\` away, or write `\\` for a literal one)");
+        assert_snapshot!(faults(r#"{"a": "\${n}"}"#, TemplateKind::Json), @r"${n} -> `${n}`: a value cannot stand right after a `\` (take the `\` away, or write `\\` for a literal one)");
     }
 
     #[test]
     fn yaml_values_are_encoded_for_where_they_stand() {
-        let yaml = |source| render(source, Sink::Yaml);
+        let yaml = |source| render(source, TemplateKind::Yaml);
         assert_snapshot!(
             yaml("a: ${item.quote}\nb: \"x ${item.quote}\"\nc: 'y ${item.path} ''z'' ${n}' # ${item.quote}\n- ${n}\nd: [${n}, ${item.files}]\ne: don't\nf: ${item.del}\n${n}: 1\ng: |\n  text ' \"\nh: ${n}\n"),
             @r#"
@@ -318,7 +326,7 @@ mod tests {
         assert_eq!(yaml("a: 'x${item.dash}'"), "a: 'x-rf'");
         assert_snapshot!(yaml("a: '${item.quote}'"), @"error: the value of `${item.quote}` has a line break or a control character, which YAML cannot write in single quotes; use double quotes");
         assert_snapshot!(
-            faults("a: hello ${n}\nb: ${n} there\nc: |\n  ${n}\nd: \"\\${n}\"\ne: -${n}\n", Sink::Yaml),
+            faults("a: hello ${n}\nb: ${n} there\nc: |\n  ${n}\nd: \"\\${n}\"\ne: -${n}\n", TemplateKind::Yaml),
             @r#"
         ${n} -> `${n}`: a value cannot be a part of a text without quotes (write it in double quotes, e.g. `"… ${n} …"`)
         ${n} -> `${n}`: a value cannot be a part of a text without quotes (write it in double quotes, e.g. `"… ${n} …"`)
@@ -332,7 +340,7 @@ mod tests {
     #[test]
     fn references_tell_where_they_stand() {
         let source = "a ${item.path} ${n|upper}";
-        let text = Text::parse(source, &names(), Sink::Text).unwrap();
+        let text = Template::parse(source, &names(), TemplateKind::Text).unwrap();
         let found: Vec<_> =
             text.references().map(|r| (r.path().to_string(), &source[r.range()])).collect();
         assert_eq!(
@@ -356,10 +364,10 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn reading_any_text_never_panics(source in ".{0,80}", sink in 0..4_usize) {
-            let sink = [Sink::Text, Sink::Path, Sink::Json, Sink::Yaml][sink];
-            Text::parse(&source, &names(), sink).ok();
+            let sink = [TemplateKind::Text, TemplateKind::Path, TemplateKind::Json, TemplateKind::Yaml][sink];
+            Template::parse(&source, &names(), sink).ok();
             let noisy = format!("${{item{source}}}${{{source}${{n:-{source}");
-            Text::parse(&noisy, &names(), sink).ok();
+            Template::parse(&noisy, &names(), sink).ok();
         }
 
         #[test]
@@ -367,12 +375,12 @@ mod tests {
             let mut vars = Vars::default();
             vars.set("n", value.clone());
             let source = "# ${n}\na: ${n}\n${n}: \"x ${n}\"\nb: [${n}, {c: ${n}}] # ${n}\nd:\n- ${n}\n- e: ${n}\n";
-            let text = Text::parse(source, &names(), Sink::Yaml).unwrap().render(&vars).unwrap();
+            let text = Template::parse(source, &names(), TemplateKind::Yaml).unwrap().render(&vars).unwrap();
             let quoted = format!("x {value}");
             let v = value.as_str();
             let wanted = ["a", v, v, &quoted, "b", v, "c", v, "d", v, "e", v].map(str::to_owned);
             proptest::prop_assert_eq!(scalars(&text), wanted.to_vec());
-            let single = Text::parse("a: 'x ${n}'", &names(), Sink::Yaml).unwrap();
+            let single = Template::parse("a: 'x ${n}'", &names(), TemplateKind::Yaml).unwrap();
             if let Ok(text) = single.render(&vars) {
                 proptest::prop_assert_eq!(scalars(&text), vec!["a".to_owned(), quoted]);
             }
@@ -382,8 +390,8 @@ mod tests {
         fn any_value_survives_json_and_yaml_double_quotes(value in "\\PC*|(?s).*") {
             let mut vars = Vars::default();
             vars.set("n", value.clone());
-            for sink in [Sink::Json, Sink::Yaml] {
-                let text = Text::parse(r#"{"a": ${n}, "b": "${n}"}"#, &names(), sink).unwrap();
+            for sink in [TemplateKind::Json, TemplateKind::Yaml] {
+                let text = Template::parse(r#"{"a": ${n}, "b": "${n}"}"#, &names(), sink).unwrap();
                 let read: serde_json::Value = serde_json::from_str(&text.render(&vars).unwrap()).unwrap();
                 proptest::prop_assert_eq!(read, json!({"a": value, "b": value}));
             }

@@ -9,7 +9,7 @@ use super::{merge::overlay, paths};
 use crate::nearest::did_you_mean;
 use crate::{
     diagnostic::{Diagnostic, Sources, Span},
-    yaml::{self, Key, Node, Yaml},
+    yaml::{self, YamlKey, YamlNode, YamlValue},
 };
 
 /// The maximum depth of files that include each other.
@@ -27,7 +27,7 @@ pub(super) fn compose(
     read: &mut dyn FnMut(&str) -> Result<String, String>,
     sources: &mut Sources,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Option<Node> {
+) -> Option<YamlNode> {
     let mut composer =
         Composer { read, sources, diagnostics, done: BTreeMap::new(), chain: Vec::new() };
     composer.file(path, None)
@@ -38,12 +38,12 @@ struct Composer<'a> {
     sources: &'a mut Sources,
     diagnostics: &'a mut Vec<Diagnostic>,
     /// The files that are done, so that none is read or reported twice.
-    done: BTreeMap<String, Option<Node>>,
+    done: BTreeMap<String, Option<YamlNode>>,
     /// The files that are being read, each included by the one before it.
     chain: Vec<String>,
 }
 
-type Entries = Vec<(Key, Node)>;
+type Entries = Vec<(YamlKey, YamlNode)>;
 
 impl Composer<'_> {
     fn error(&mut self, span: Span, message: impl Into<String>) {
@@ -51,7 +51,7 @@ impl Composer<'_> {
     }
 
     /// Reads a file; `from` is where its name stands.
-    fn file(&mut self, path: &str, from: Option<Span>) -> Option<Node> {
+    fn file(&mut self, path: &str, from: Option<Span>) -> Option<YamlNode> {
         let name = paths::normalise(path);
         if let (Some(from), true) = (from, self.chain.contains(&name)) {
             let start = self.chain.iter().skip_while(|other| **other != name);
@@ -74,7 +74,7 @@ impl Composer<'_> {
         node
     }
 
-    fn parse(&mut self, path: &str, from: Option<Span>) -> Option<Node> {
+    fn parse(&mut self, path: &str, from: Option<Span>) -> Option<YamlNode> {
         let text = match (self.read)(path) {
             Ok(text) => text,
             Err(reason) => {
@@ -98,7 +98,7 @@ impl Composer<'_> {
     }
 
     /// Refuses a file that has nothing to include; the first file is checked with its keys.
-    fn has_parts(&mut self, path: &str, node: &Node, from: Option<Span>) -> bool {
+    fn has_parts(&mut self, path: &str, node: &YamlNode, from: Option<Span>) -> bool {
         let fits = node.as_mapping().is_some() || node.as_sequence().is_some();
         let Some(from) = from.filter(|_| !fits) else { return true };
         let found = node.kind();
@@ -107,8 +107,8 @@ impl Composer<'_> {
     }
 
     /// Lays a file over what it includes.
-    fn includes(&mut self, path: &str, mut node: Node) -> Option<Node> {
-        let Yaml::Mapping(entries) = &mut node.value else { return Some(node) };
+    fn includes(&mut self, path: &str, mut node: YamlNode) -> Option<YamlNode> {
+        let YamlValue::Mapping(entries) = &mut node.value else { return Some(node) };
         let extends = remove(entries, "extends");
         let imports = remove(entries, "imports");
         let template = remove(entries, "template");
@@ -127,7 +127,7 @@ impl Composer<'_> {
     }
 
     /// Reads the names of files: one, or a list.
-    fn names(&mut self, node: &Node) -> Option<Vec<(String, Span)>> {
+    fn names(&mut self, node: &YamlNode) -> Option<Vec<(String, Span)>> {
         let nodes = node.as_sequence().unwrap_or(std::slice::from_ref(node));
         let mut names = Vec::new();
         for node in nodes {
@@ -141,7 +141,7 @@ impl Composer<'_> {
         (names.len() == nodes.len()).then_some(names)
     }
 
-    fn extends(&mut self, path: &str, node: &Node) -> Option<Entries> {
+    fn extends(&mut self, path: &str, node: &YamlNode) -> Option<Entries> {
         let mut result = Some(Entries::new());
         for (name, span) in self.names(node)? {
             // The next file is looked at even if this one is broken.
@@ -151,7 +151,7 @@ impl Composer<'_> {
         result
     }
 
-    fn imports(&mut self, path: &str, node: &Node) -> Option<Entries> {
+    fn imports(&mut self, path: &str, node: &YamlNode) -> Option<Entries> {
         let mut result = Some(Entries::new());
         for (name, span) in self.names(node)? {
             let layer = self.file(&paths::join(path, &name), Some(span));
@@ -162,8 +162,8 @@ impl Composer<'_> {
     }
 
     /// Returns what an imported file gives.
-    fn importable(&mut self, node: Node, name: &str, from: Span) -> Option<Entries> {
-        let Yaml::Mapping(entries) = node.value else {
+    fn importable(&mut self, node: YamlNode, name: &str, from: Span) -> Option<Entries> {
+        let YamlValue::Mapping(entries) = node.value else {
             let message = format!("`{name}` has steps, so it cannot be imported");
             self.diagnostics.push(Diagnostic::error(from, message).help("use `extends`"));
             return None;
@@ -190,7 +190,7 @@ impl Composer<'_> {
     }
 
     /// Reads `template: {source, with}`: a workflow with its parameters filled in.
-    fn template(&mut self, path: &str, node: &Node) -> Option<Entries> {
+    fn template(&mut self, path: &str, node: &YamlNode) -> Option<Entries> {
         let Some(keys) = node.as_mapping() else {
             let found = node.kind();
             self.error(node.span, format!("expected `{{source, with}}`, found {found}"));
@@ -219,7 +219,7 @@ impl Composer<'_> {
     fn fill_in(
         &mut self,
         mut workflow: Entries,
-        given: Option<&Node>,
+        given: Option<&YamlNode>,
         name: &str,
         span: Span,
     ) -> Option<Entries> {
@@ -227,14 +227,14 @@ impl Composer<'_> {
         let parameters = workflow.iter_mut().find(|(key, _)| key.text == "parameters");
         let mut none = Entries::new();
         let parameters = match parameters {
-            Some((_, Node { value: Yaml::Mapping(entries), .. })) => entries,
+            Some((_, YamlNode { value: YamlValue::Mapping(entries), .. })) => entries,
             Some(_) | None => &mut none,
         };
         if let Some(node) = given.filter(|node| node.as_mapping().is_none()) {
             let found = node.kind();
             self.error(node.span, format!("expected a mapping of parameters, found {found}"));
         }
-        for (key, value) in given.and_then(Node::as_mapping).unwrap_or_default() {
+        for (key, value) in given.and_then(YamlNode::as_mapping).unwrap_or_default() {
             if value.as_str().is_some_and(|text| text.contains("${")) {
                 self.error(
                     value.span,
@@ -251,7 +251,7 @@ impl Composer<'_> {
             }
         }
         for (key, parameter) in parameters.iter() {
-            if parameter.get("required").and_then(Node::as_bool) == Some(true) {
+            if parameter.get("required").and_then(YamlNode::as_bool) == Some(true) {
                 self.error(span, format!("`{name}` needs the parameter `{}`", key.text));
             }
         }
@@ -260,27 +260,29 @@ impl Composer<'_> {
 }
 
 /// Makes a value the default of a parameter, which is then no longer missing.
-fn set_default(parameter: &mut Node, value: &Node) {
-    if let Yaml::Mapping(entries) = &mut parameter.value {
+fn set_default(parameter: &mut YamlNode, value: &YamlNode) {
+    if let YamlValue::Mapping(entries) = &mut parameter.value {
         entries.retain(|(key, _)| !matches!(&*key.text, "default" | "required"));
-        entries.push((Key { span: value.span, text: "default".to_owned() }, value.clone()));
+        entries.push((YamlKey { span: value.span, text: "default".to_owned() }, value.clone()));
     }
 }
 
 /// Returns the entries of a file; a bare list is its steps.
-fn entries(node: Node) -> Entries {
+fn entries(node: YamlNode) -> Entries {
     match node.value {
-        Yaml::Mapping(entries) => entries,
-        Yaml::Null
-        | Yaml::Bool(_)
-        | Yaml::Integer(_)
-        | Yaml::Float(_)
-        | Yaml::String(_)
-        | Yaml::Sequence(_) => vec![(Key { span: node.span, text: "steps".to_owned() }, node)],
+        YamlValue::Mapping(entries) => entries,
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Integer(_)
+        | YamlValue::Float(_)
+        | YamlValue::String(_)
+        | YamlValue::Sequence(_) => {
+            vec![(YamlKey { span: node.span, text: "steps".to_owned() }, node)]
+        }
     }
 }
 
-fn remove(entries: &mut Entries, name: &str) -> Option<(Key, Node)> {
+fn remove(entries: &mut Entries, name: &str) -> Option<(YamlKey, YamlNode)> {
     let position = entries.iter().position(|(key, _)| key.text == name)?;
     Some(entries.remove(position))
 }

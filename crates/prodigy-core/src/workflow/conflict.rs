@@ -5,9 +5,9 @@ use std::{num::NonZeroU32, time::Duration};
 use super::{AgentOptions, Step, StepAction};
 use crate::{
     diagnostic::Span,
-    failure::FailureKind,
-    policy::{Backoff, Retry},
-    template::{Names, Sink, Text},
+    failure::ReasonCode,
+    policy::{Backoff, RetryPolicy},
+    template::{Template, TemplateKind, VarRoots},
 };
 
 /// The path of the step that resolves a conflict, in records and logs.
@@ -55,17 +55,17 @@ impl OnConflict {
     /// Has an agent resolve conflicts; `None` only if the prompt were no template.
     pub fn resolve(agent: &str, span: Span) -> Option<Self> {
         let roots = ["item", "item_id", "conflict"].map(str::to_owned).into();
-        let prompt = Text::parse(PROMPT, &Names { roots }, Sink::Text).ok()?;
+        let prompt = Template::parse(PROMPT, &VarRoots { roots }, TemplateKind::Text).ok()?;
         let options = Box::new(AgentOptions::default());
         let action = StepAction::Agent { agent: agent.to_owned(), prompt, options };
         let name = Some(format!("{RESOLVING}: {agent}"));
         // The provider had no room, which says nothing about the conflict.
-        let retry = Some(Retry {
+        let retry = Some(RetryPolicy {
             attempts: NonZeroU32::MIN.saturating_add(4),
             backoff: Backoff::Exponential { initial: Duration::from_secs(2), multiplier: 2.0 },
             max_delay: Some(Duration::from_secs(60)),
             jitter: true,
-            retry_on: vec![FailureKind::RateLimited, FailureKind::ProviderOverloaded],
+            retry_on: vec![ReasonCode::RateLimited, ReasonCode::ProviderOverloaded],
         });
         Some(Self::Resolve(Box::new(Step { span, name, retry, ..Step::of(action) })))
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{Body, Foreach, ForeachInput, ForeachValue, Step, StepAction, Workflow};
-use crate::{effect::Effect, ids::hex, template::Text};
+use crate::{effect::Effect, ids::hex, template::Template};
 
 /// The mark before a hash, and before a number among equal names. No id contains it.
 const MARK: char = '~';
@@ -133,7 +133,7 @@ fn written(step: &Step) -> String {
         },
     };
     let env: Vec<_> = step.env.iter().map(|var| json!([var.name, var.value.source()])).collect();
-    let directory = step.working_dir.as_ref().map(Text::source);
+    let directory = step.working_dir.as_ref().map(Template::source);
     json!([action, env, directory, step.external().is_some()]).to_string()
 }
 

@@ -4,7 +4,7 @@
 //! top wins. A mapping whose keys exclude each other is replaced as a whole, because
 //! half of one and half of the other would be neither.
 
-use crate::yaml::{Key, Node, Yaml};
+use crate::yaml::{YamlKey, YamlNode, YamlValue};
 
 /// Mappings that are one of several things.
 const WHOLE: &[&str] = &["backoff", "error_collection", "input"];
@@ -28,12 +28,19 @@ const CONVENIENCE: &[&str] = &[
 ];
 
 /// Lays the entries of one file over those of another.
-pub(super) fn overlay(mut below: Vec<(Key, Node)>, above: Vec<(Key, Node)>) -> Vec<(Key, Node)> {
+pub(super) fn overlay(
+    mut below: Vec<(YamlKey, YamlNode)>,
+    above: Vec<(YamlKey, YamlNode)>,
+) -> Vec<(YamlKey, YamlNode)> {
     settle_policy(&mut below, &above);
     merge(below, above, "")
 }
 
-fn merge(mut below: Vec<(Key, Node)>, above: Vec<(Key, Node)>, parent: &str) -> Vec<(Key, Node)> {
+fn merge(
+    mut below: Vec<(YamlKey, YamlNode)>,
+    above: Vec<(YamlKey, YamlNode)>,
+    parent: &str,
+) -> Vec<(YamlKey, YamlNode)> {
     for (key, value) in above {
         below.retain(|(other, _)| !are_aliases(&key.text, &other.text));
         let replaced = WHOLE.contains(&key.text.as_str()) || WHOLE_ENTRIES.contains(&parent);
@@ -41,7 +48,9 @@ fn merge(mut below: Vec<(Key, Node)>, above: Vec<(Key, Node)>, parent: &str) -> 
             Some(entry) if replaced => *entry = (key, value),
             Some((other, node)) => {
                 let old = std::mem::replace(node, value);
-                if let (Yaml::Mapping(lower), Yaml::Mapping(upper)) = (old.value, &mut node.value) {
+                if let (YamlValue::Mapping(lower), YamlValue::Mapping(upper)) =
+                    (old.value, &mut node.value)
+                {
                     *upper = merge(lower, std::mem::take(upper), &key.text);
                 }
                 *other = key;
@@ -57,14 +66,14 @@ fn are_aliases(left: &str, right: &str) -> bool {
 }
 
 /// Removes the settings below that the file on top gives in the other place.
-fn settle_policy(below: &mut Vec<(Key, Node)>, above: &[(Key, Node)]) {
+fn settle_policy(below: &mut Vec<(YamlKey, YamlNode)>, above: &[(YamlKey, YamlNode)]) {
     let in_policy = |name: &str| {
         above.iter().any(|(key, node)| key.text == "error_policy" && node.get(name).is_some())
     };
     let convenient = |name: &str| CONVENIENCE.contains(&name);
     below.retain(|(key, _)| !(convenient(&key.text) && in_policy(&key.text)));
     let policy = below.iter_mut().find(|(key, _)| key.text == "error_policy");
-    if let Some((_, Node { value: Yaml::Mapping(entries), .. })) = policy {
+    if let Some((_, YamlNode { value: YamlValue::Mapping(entries), .. })) = policy {
         entries.retain(|(key, _)| {
             !(convenient(&key.text) && above.iter().any(|(other, _)| other.text == key.text))
         });

@@ -6,13 +6,13 @@
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use crate::{
-    capture::{CaptureFormat, Stream},
+    capture::{CaptureFormat, CaptureStream},
     diagnostic::Span,
     expr::{Expr, SortBy},
     json_path::JsonPath,
-    json_schema::Schema,
-    policy::{Backoff, Budget, QuotaPolicy, Retry},
-    template::{Script, Text},
+    json_schema::OutputSchema,
+    policy::{Backoff, Budget, QuotaPolicy, RetryPolicy},
+    template::{Script, Template},
     workflow::{AgentConfig, AgentOptions, OnConflict, OnFailure, SandboxConfig},
 };
 
@@ -65,7 +65,7 @@ pub struct EnvVar {
     /// Its name.
     pub name: String,
     /// Its value.
-    pub value: Text,
+    pub value: Template,
 }
 
 /// A value that must never be seen.
@@ -149,11 +149,11 @@ pub struct Step {
     /// More environment.
     pub env: Vec<EnvVar>,
     /// Where it runs, relative to the worktree.
-    pub working_dir: Option<Text>,
+    pub working_dir: Option<Template>,
     /// The variables made of its output.
     pub captures: Vec<Capture>,
     /// A file in the worktree that gets a copy of standard output.
-    pub output_file: Option<Text>,
+    pub output_file: Option<Template>,
     /// HEAD must have moved.
     pub commit_required: bool,
     /// Which of the changes that are uncommitted after it are committed.
@@ -165,7 +165,7 @@ pub struct Step {
     /// The steps to run for an exit code, before `on_failure` is considered.
     pub on_exit_code: BTreeMap<i32, Vec<Self>>,
     /// The retry policy of the step alone.
-    pub retry: Option<Retry>,
+    pub retry: Option<RetryPolicy>,
     /// A failure is recorded and the next step runs.
     pub continue_on_error: bool,
     /// The judge that says whether the step is done.
@@ -246,16 +246,16 @@ pub enum StepAction {
         /// The agent's name in `agents`.
         agent: String,
         /// The prompt.
-        prompt: Text,
+        prompt: Template,
         /// The agent's options for this step.
         options: Box<AgentOptions>,
     },
     /// Write a file in the worktree.
     WriteFile {
         /// Its path, relative to the worktree.
-        path: Text,
+        path: Template,
         /// Its content.
-        content: Text,
+        content: Template,
         /// The format that the content must have.
         format: FileFormat,
         /// Its permissions, e.g. `0o644`.
@@ -306,7 +306,7 @@ pub enum ForeachInput {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ForeachValue {
     /// Text.
-    Text(Text),
+    Text(Template),
     /// Anything else.
     Value(serde_json::Value),
 }
@@ -319,7 +319,7 @@ pub struct Capture {
     /// The format in which the output is read.
     pub format: CaptureFormat,
     /// Which output.
-    pub stream: Stream,
+    pub stream: CaptureStream,
 }
 
 /// A judge that says whether a step is done.
@@ -328,7 +328,7 @@ pub struct Validate {
     /// The steps of the judge.
     pub steps: Vec<Step>,
     /// Where the judge leaves its result, relative to the worktree; without it, its output.
-    pub result_file: Option<Text>,
+    pub result_file: Option<Template>,
     /// The percentage that counts as done.
     pub threshold: f64,
     /// The steps to run when it is not done, before each new judgement.
@@ -431,13 +431,13 @@ pub enum Leftovers {
 #[derive(Clone, Debug, PartialEq)]
 pub enum MapInput {
     /// A string: a file if it exists or looks like a path, else a command.
-    Guess(Text),
+    Guess(Template),
     /// A file.
-    File(Text),
+    File(Template),
     /// A command's output.
     Command(Script),
     /// File names.
-    Glob(Text),
+    Glob(Template),
     /// They stand in the workflow.
     Items(Vec<serde_json::Value>),
 }
@@ -472,7 +472,7 @@ pub struct ResultConfig {
     /// The part of it that is wanted.
     pub json_path: Option<JsonPath>,
     /// The JSON Schema that it must satisfy.
-    pub schema: Option<Schema>,
+    pub schema: Option<OutputSchema>,
 }
 
 /// The policy for failed items.
@@ -497,7 +497,7 @@ pub struct ErrorPolicy {
     /// Holds items back while everything fails.
     pub circuit_breaker: Option<BreakerConfig>,
     /// The retry policy of items.
-    pub retry: Option<Retry>,
+    pub retry: Option<RetryPolicy>,
     /// Which worktrees are kept.
     pub preserve_worktrees: Preserve,
 }

@@ -8,9 +8,9 @@ use super::{
     SimulatedRule, SimulatedWork, Step, StepAction, Workflow, step_label,
 };
 use crate::{
-    agent::Usage,
-    policy::{Backoff, Retry},
-    template::{Dialect, Names, Script, Text},
+    agent::TokenUsage,
+    policy::{Backoff, RetryPolicy},
+    template::{Script, ShellDialect, Template, VarRoots},
 };
 
 /// The prefix of the name of a step that a rehearsal does not run.
@@ -144,7 +144,7 @@ impl Rehearsal {
         }
     }
 
-    fn hurry_retry(&self, retry: &mut Retry) {
+    fn hurry_retry(&self, retry: &mut RetryPolicy) {
         if let Some(longest) = &mut retry.max_delay {
             *longest = self.faster(*longest);
         }
@@ -169,7 +169,7 @@ impl Rehearsal {
 fn free(mut agent: SimulatedAgent) -> SimulatedAgent {
     let rules = agent.rules.iter_mut().map(|rule| &mut rule.work);
     for work in rules.chain(agent.otherwise.as_deref_mut()) {
-        (work.cost_usd, work.tokens) = (0.0, Usage::default());
+        (work.cost_usd, work.tokens) = (0.0, TokenUsage::default());
     }
     agent
 }
@@ -190,8 +190,8 @@ fn merge_in_the_end(workflow: &mut Workflow) {
     let Some(merge) = &mut workflow.merge else { return };
     let mut stands_in = false;
     each(&mut merge.steps, &mut |step| stands_in |= is_agent(step));
-    let names = Names { roots: ["merge".to_owned()].into() };
-    if let Ok(script) = Script::parse(MERGE, &names, Dialect::Posix, false)
+    let names = VarRoots { roots: ["merge".to_owned()].into() };
+    if let Ok(script) = Script::parse(MERGE, &names, ShellDialect::Posix, false)
         && stands_in
     {
         let name = Some("merge, as the steps before would have done".to_owned());
@@ -219,7 +219,7 @@ fn keep_inside(step: &mut Step, outside: &str) -> bool {
     let StepAction::Shell { script, .. } = &step.action else { return false };
     step.action = StepAction::Agent {
         agent: outside.to_owned(),
-        prompt: Text::literal(script.source()),
+        prompt: Template::literal(script.source()),
         options: Box::default(),
     };
     true
@@ -227,7 +227,7 @@ fn keep_inside(step: &mut Step, outside: &str) -> bool {
 
 /// Returns a check that finds nothing: in a rehearsal nothing outside is ever changed.
 fn absent() -> Option<Script> {
-    Script::parse("exit 1", &Names::default(), Dialect::Posix, false).ok()
+    Script::parse("exit 1", &VarRoots::default(), ShellDialect::Posix, false).ok()
 }
 
 /// Calls `change` for every step, at any depth.

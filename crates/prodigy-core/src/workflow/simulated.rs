@@ -12,7 +12,7 @@ mod turn;
 use serde_json::Value;
 
 use super::AgentOptions;
-use crate::{Timestamp, agent::Usage};
+use crate::{Timestamp, agent::TokenUsage};
 
 pub use self::{
     decide::SimulatedRequest,
@@ -90,7 +90,7 @@ pub struct SimulatedWork {
     /// The cost that it reports.
     pub cost_usd: f64,
     /// The token usage that it reports.
-    pub tokens: Usage,
+    pub tokens: TokenUsage,
     /// The number of turns that it reports.
     pub turns: u32,
     /// The model it says it used.
@@ -135,7 +135,7 @@ impl Default for SimulatedWork {
             edits: Vec::new(),
             commit: None,
             cost_usd: 0.0,
-            tokens: Usage::default(),
+            tokens: TokenUsage::default(),
             turns: 1,
             model: None,
         }

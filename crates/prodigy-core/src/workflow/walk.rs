@@ -7,8 +7,8 @@ use super::{
     StepAddress, Workflow,
 };
 use crate::{
-    template::{Reference, Text},
-    vars::{Segment, VarPath},
+    template::{Template, VarReference},
+    vars::{PathSegment, VarPath},
 };
 
 impl Workflow {
@@ -42,16 +42,16 @@ impl Workflow {
     pub fn mentions(&self, root: &str, field: &str) -> bool {
         let mut found = false;
         self.each_step(&mut |step| {
-            let is_it = |reference: &Reference| {
+            let is_it = |reference: &VarReference| {
                 let VarPath { root: name, rest } = reference.path();
                 let is_field = match rest.first() {
-                    Some(Segment::Field(name)) => name == field,
-                    Some(Segment::Index(_)) => false,
+                    Some(PathSegment::Field(name)) => name == field,
+                    Some(PathSegment::Index(_)) => false,
                     None => true,
                 };
                 name == root && is_field
             };
-            let text = |text: &Text| text.references().any(is_it);
+            let text = |text: &Template| text.references().any(is_it);
             found |= match &step.action {
                 StepAction::Shell { script, .. } => script.references().any(is_it),
                 StepAction::Agent { prompt, options, .. } => {

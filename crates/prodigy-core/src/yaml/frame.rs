@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::{Key, Node};
+use super::{YamlKey, YamlNode};
 use crate::diagnostic::Span;
 
 /// A list or mapping that is being read.
-pub(super) struct Frame {
+pub(super) struct ParseFrame {
     /// Where it starts.
     pub(super) start: usize,
     /// The number of its anchor; 0 for none.
@@ -22,27 +22,27 @@ pub(super) struct Frame {
 /// The content of a list or mapping so far.
 pub(super) enum Collection {
     /// The elements.
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// The entries, and the key whose value comes next.
     Table {
         /// The entries.
-        entries: Vec<(Key, Node)>,
+        entries: Vec<(YamlKey, YamlNode)>,
         /// The key.
-        key: Option<Key>,
+        key: Option<YamlKey>,
     },
 }
 
 /// A value that aliases may repeat.
-pub(super) struct Anchor {
+pub(super) struct YamlAnchor {
     /// The value.
-    pub(super) node: Node,
+    pub(super) node: YamlNode,
     /// The number of its values.
     pub(super) nodes: usize,
     /// The depth of its nesting.
     pub(super) height: usize,
 }
 
-impl Frame {
+impl ParseFrame {
     /// Returns where the last thing in it stands.
     pub(super) fn last(&self) -> Option<Span> {
         match &self.collection {
@@ -55,7 +55,7 @@ impl Frame {
     }
 
     /// Returns the place for the next key, if a key comes next.
-    pub(super) fn empty_key(&mut self) -> Option<&mut Option<Key>> {
+    pub(super) fn empty_key(&mut self) -> Option<&mut Option<YamlKey>> {
         match &mut self.collection {
             Collection::Table { key, .. } if key.is_none() => Some(key),
             Collection::Table { .. } | Collection::List(_) => None,
@@ -66,11 +66,11 @@ impl Frame {
 /// Returns each key that was there before, with the first one of its name.
 ///
 /// Keys that are mistakes by themselves are not looked at.
-pub(super) fn duplicates(entries: &[(Key, Node)]) -> Vec<(&Key, &Key)> {
+pub(super) fn duplicates(entries: &[(YamlKey, YamlNode)]) -> Vec<(&YamlKey, &YamlKey)> {
     let keys = entries.iter().map(|(key, _)| key);
     let keys = keys.filter(|key| !key.text.is_empty() && key.text != "<<");
-    let mut seen: Vec<&Key> = Vec::new();
-    let mut index: HashMap<&str, &Key> = HashMap::new();
+    let mut seen: Vec<&YamlKey> = Vec::new();
+    let mut index: HashMap<&str, &YamlKey> = HashMap::new();
     let mut found = Vec::new();
     for key in keys {
         // Most mappings are small; a hash table costs more than a look at a few keys.
@@ -96,14 +96,14 @@ pub(super) fn duplicates(entries: &[(Key, Node)]) -> Vec<(&Key, &Key)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::yaml::Yaml;
+    use crate::yaml::YamlValue;
 
     #[test]
     fn a_key_is_found_again_in_small_and_large_mappings() {
         for size in [1, 15, 16, 17, 100] {
             let key = |start: u32, number: u32| {
                 let span = Span { file: 0, start, end: start };
-                (Key { span, text: format!("k{number}") }, Node::new(span, Yaml::Null))
+                (YamlKey { span, text: format!("k{number}") }, YamlNode::new(span, YamlValue::Null))
             };
             let mut entries: Vec<_> = (0..size).map(|number| key(number, number)).collect();
             assert_eq!(duplicates(&entries), []);

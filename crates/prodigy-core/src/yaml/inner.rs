@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::Node;
+use super::YamlNode;
 use crate::diagnostic::Span;
 
 /// A stretch of decoded text and where it stands.
-struct Piece {
+struct DecodedRun {
     decoded: usize,
     length: usize,
     source: usize,
@@ -14,7 +14,7 @@ struct Piece {
     source_length: usize,
 }
 
-impl Piece {
+impl DecodedRun {
     /// A stretch that stands in the file as it is.
     fn verbatim(decoded: usize, source: usize, length: usize) -> Self {
         Self { decoded, length, source, source_length: length }
@@ -25,11 +25,11 @@ impl Piece {
 ///
 /// Exact wherever the text stands in the file as it is: plain and quoted text, simple escapes,
 /// the lines of a block. Where that cannot be told, the whole value is returned.
-pub fn inner_span(node: &Node, source: &str, range: Range<usize>) -> Span {
+pub fn inner_span(node: &YamlNode, source: &str, range: Range<usize>) -> Span {
     exact(node, source, &range).unwrap_or(node.span)
 }
 
-fn exact(node: &Node, source: &str, range: &Range<usize>) -> Option<Span> {
+fn exact(node: &YamlNode, source: &str, range: &Range<usize>) -> Option<Span> {
     let decoded = node.as_str()?;
     let base = usize::try_from(node.span.start).ok()?;
     let written = source.get(base..usize::try_from(node.span.end).ok()?)?;
@@ -52,7 +52,7 @@ fn exact(node: &Node, source: &str, range: &Range<usize>) -> Option<Span> {
     Some(Span { file: node.span.file, start: offset(start)?, end: offset(end.max(start))? })
 }
 
-fn align(written: &str, decoded: &str) -> Option<Vec<Piece>> {
+fn align(written: &str, decoded: &str) -> Option<Vec<DecodedRun>> {
     match written.chars().next()? {
         '"' => {
             let body = written.strip_prefix('"')?.strip_suffix('"')?;
@@ -72,7 +72,7 @@ fn align(written: &str, decoded: &str) -> Option<Vec<Piece>> {
 
 /// Aligns text that is cut into lines: each line's text appears in the decoded text, with only
 /// line breaks and the spaces of folding in between.
-fn lines(body: &str, offset: usize, decoded: &str) -> Option<Vec<Piece>> {
+fn lines(body: &str, offset: usize, decoded: &str) -> Option<Vec<DecodedRun>> {
     let mut pieces = Vec::new();
     let mut at = 0;
     let mut source = offset;
@@ -80,7 +80,7 @@ fn lines(body: &str, offset: usize, decoded: &str) -> Option<Vec<Piece>> {
         let text = line.trim_end_matches(['\n', '\r']);
         if !text.trim().is_empty() || body.len() == text.len() {
             let (found, cut, length) = place(text, decoded, at)?;
-            pieces.push(Piece::verbatim(found, source + cut, length));
+            pieces.push(DecodedRun::verbatim(found, source + cut, length));
             at = found + length;
         }
         source += line.len();
@@ -112,7 +112,7 @@ fn place(line: &str, decoded: &str, at: usize) -> Option<(usize, usize, usize)> 
 }
 
 /// Aligns single-quoted text with `''` in it; only on one line.
-fn doubled(body: &str, decoded: &str) -> Option<Vec<Piece>> {
+fn doubled(body: &str, decoded: &str) -> Option<Vec<DecodedRun>> {
     let mut pieces = Vec::new();
     let (mut at, mut source) = (0, 1);
     for part in body.split_inclusive("''") {
@@ -120,7 +120,7 @@ fn doubled(body: &str, decoded: &str) -> Option<Vec<Piece>> {
         if decoded.get(at..at + length)? != part.get(..length)? {
             return None;
         }
-        pieces.push(Piece::verbatim(at, source, length));
+        pieces.push(DecodedRun::verbatim(at, source, length));
         at += length;
         source += part.len();
     }
@@ -128,7 +128,7 @@ fn doubled(body: &str, decoded: &str) -> Option<Vec<Piece>> {
 }
 
 /// Aligns double-quoted text with escapes; only on one line.
-fn escaped(body: &str, decoded: &str) -> Option<Vec<Piece>> {
+fn escaped(body: &str, decoded: &str) -> Option<Vec<DecodedRun>> {
     let mut pieces = Vec::new();
     let (mut at, mut source) = (0, 0);
     while let Some(rest) = body.get(source..).filter(|rest| !rest.is_empty()) {
@@ -147,7 +147,7 @@ fn escaped(body: &str, decoded: &str) -> Option<Vec<Piece>> {
             return None;
         };
         let length = character.len_utf8();
-        pieces.push(Piece { decoded: at, length, source: source + 1, source_length: width });
+        pieces.push(DecodedRun { decoded: at, length, source: source + 1, source_length: width });
         at += length;
         source += width;
     }

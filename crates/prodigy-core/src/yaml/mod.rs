@@ -19,18 +19,18 @@ use crate::diagnostic::Span;
 
 /// One value with its place in the file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct YamlNode {
     /// Where the value stands. For a scalar: the scalar's text, quotes or block header included.
     pub span: Span,
     /// The value itself.
-    pub value: Yaml,
+    pub value: YamlValue,
     /// The scalar as the author spelled it, where the value alone does not say: `3.10`, `0644`.
     written: Option<Box<str>>,
 }
 
 /// A YAML value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Yaml {
+pub enum YamlValue {
     /// `null`, `~`, or nothing.
     Null,
     /// `true` or `false`.
@@ -42,14 +42,14 @@ pub enum Yaml {
     /// Text.
     String(String),
     /// A list.
-    Sequence(Vec<Node>),
+    Sequence(Vec<YamlNode>),
     /// A mapping, in the order written. Keys are unique.
-    Mapping(Vec<(Key, Node)>),
+    Mapping(Vec<(YamlKey, YamlNode)>),
 }
 
 /// A key of a mapping; always text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct YamlKey {
     /// Where it stands.
     pub span: Span,
     /// The key. Numbers and booleans used as keys are kept as written.

@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-use super::{Key, Node, Yaml};
+use super::{YamlKey, YamlNode, YamlValue};
 use crate::diagnostic::Span;
 
-impl Node {
+impl YamlNode {
     /// Creates a value that was not spelled in any special way.
-    pub fn new(span: Span, value: Yaml) -> Self {
+    pub fn new(span: Span, value: YamlValue) -> Self {
         Self { span, value, written: None }
     }
 
     /// Creates a scalar that remembers how it was spelled, if that is not how it would be shown.
-    pub(super) fn spelled(span: Span, value: Yaml, text: &str) -> Self {
+    pub(super) fn spelled(span: Span, value: YamlValue, text: &str) -> Self {
         let mut node = Self::new(span, value);
-        let is_text = matches!(node.value, Yaml::String(_));
+        let is_text = matches!(node.value, YamlValue::String(_));
         if !is_text && node.scalar_text().is_none_or(|shown| shown != text) {
             node.written = Some(text.into());
         }
@@ -31,61 +31,63 @@ impl Node {
         self.entry(key).map(|(key, _)| key.span)
     }
 
-    fn entry(&self, key: &str) -> Option<&(Key, Self)> {
+    fn entry(&self, key: &str) -> Option<&(YamlKey, Self)> {
         self.as_mapping()?.iter().find(|(candidate, _)| candidate.text == key)
     }
 
     /// Returns the text, if this is text.
     pub fn as_str(&self) -> Option<&str> {
-        if let Yaml::String(text) = &self.value { Some(text) } else { None }
+        if let YamlValue::String(text) = &self.value { Some(text) } else { None }
     }
 
     /// Returns the truth value, if this is one.
     pub fn as_bool(&self) -> Option<bool> {
-        if let Yaml::Bool(value) = self.value { Some(value) } else { None }
+        if let YamlValue::Bool(value) = self.value { Some(value) } else { None }
     }
 
     /// Returns the number, if this is a whole one.
     pub fn as_i64(&self) -> Option<i64> {
-        if let Yaml::Integer(number) = self.value { Some(number) } else { None }
+        if let YamlValue::Integer(number) = self.value { Some(number) } else { None }
     }
 
     /// Returns the number, if this is any.
     #[expect(clippy::cast_precision_loss, reason = "asking for a float accepts its precision")]
     pub fn as_f64(&self) -> Option<f64> {
         match self.value {
-            Yaml::Integer(number) => Some(number as f64),
-            Yaml::Float(number) => Some(number),
-            Yaml::Null | Yaml::Bool(_) | Yaml::String(_) | Yaml::Sequence(_) | Yaml::Mapping(_) => {
-                None
-            }
+            YamlValue::Integer(number) => Some(number as f64),
+            YamlValue::Float(number) => Some(number),
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::String(_)
+            | YamlValue::Sequence(_)
+            | YamlValue::Mapping(_) => None,
         }
     }
 
     /// Returns the elements, if this is a list.
     pub fn as_sequence(&self) -> Option<&[Self]> {
-        if let Yaml::Sequence(elements) = &self.value { Some(elements) } else { None }
+        if let YamlValue::Sequence(elements) = &self.value { Some(elements) } else { None }
     }
 
     /// Returns the keys and values in the order written, if this is a mapping.
-    pub fn as_mapping(&self) -> Option<&[(Key, Self)]> {
-        if let Yaml::Mapping(entries) = &self.value { Some(entries) } else { None }
+    pub fn as_mapping(&self) -> Option<&[(YamlKey, Self)]> {
+        if let YamlValue::Mapping(entries) = &self.value { Some(entries) } else { None }
     }
 
     /// Returns whether there is no value.
     pub fn is_null(&self) -> bool {
-        matches!(self.value, Yaml::Null)
+        matches!(self.value, YamlValue::Null)
     }
 
     /// Returns what this is, in words that fit after "found".
     pub fn kind(&self) -> &'static str {
         match self.value {
-            Yaml::Null => "nothing",
-            Yaml::Bool(_) => "`true` or `false`",
-            Yaml::Integer(_) | Yaml::Float(_) => "a number",
-            Yaml::String(_) => "text",
-            Yaml::Sequence(_) => "a list",
-            Yaml::Mapping(_) => "a mapping",
+            YamlValue::Null => "nothing",
+            YamlValue::Bool(_) => "`true` or `false`",
+            YamlValue::Integer(_) | YamlValue::Float(_) => "a number",
+            YamlValue::String(_) => "text",
+            YamlValue::Sequence(_) => "a list",
+            YamlValue::Mapping(_) => "a mapping",
         }
     }
 
@@ -97,25 +99,25 @@ impl Node {
             return Some(written.to_string());
         }
         match &self.value {
-            Yaml::Bool(value) => Some(value.to_string()),
-            Yaml::Integer(number) => Some(number.to_string()),
-            Yaml::Float(number) => Some(number.to_string()),
-            Yaml::String(text) => Some(text.clone()),
-            Yaml::Null | Yaml::Sequence(_) | Yaml::Mapping(_) => None,
+            YamlValue::Bool(value) => Some(value.to_string()),
+            YamlValue::Integer(number) => Some(number.to_string()),
+            YamlValue::Float(number) => Some(number.to_string()),
+            YamlValue::String(text) => Some(text.clone()),
+            YamlValue::Null | YamlValue::Sequence(_) | YamlValue::Mapping(_) => None,
         }
     }
 
     /// Returns the value as JSON. Numbers that JSON does not have (`.inf`, `.nan`) become text.
     pub fn to_json(&self) -> Value {
         match &self.value {
-            Yaml::Null => Value::Null,
-            Yaml::Bool(value) => Value::Bool(*value),
-            Yaml::Integer(number) => Value::from(*number),
-            Yaml::Float(number) => serde_json::Number::from_f64(*number)
+            YamlValue::Null => Value::Null,
+            YamlValue::Bool(value) => Value::Bool(*value),
+            YamlValue::Integer(number) => Value::from(*number),
+            YamlValue::Float(number) => serde_json::Number::from_f64(*number)
                 .map_or_else(|| Value::from(self.scalar_text()), Value::Number),
-            Yaml::String(text) => Value::String(text.clone()),
-            Yaml::Sequence(elements) => elements.iter().map(Self::to_json).collect(),
-            Yaml::Mapping(entries) => {
+            YamlValue::String(text) => Value::String(text.clone()),
+            YamlValue::Sequence(elements) => elements.iter().map(Self::to_json).collect(),
+            YamlValue::Mapping(entries) => {
                 entries.iter().map(|(key, value)| (key.text.clone(), value.to_json())).collect()
             }
         }

@@ -4,13 +4,13 @@
 const STRIDE: usize = 64;
 
 /// Turns character counts into byte offsets without walking the text from its start each time.
-pub(super) struct Offsets<'t> {
+pub(super) struct CharOffsets<'t> {
     text: &'t str,
     /// The byte offset of every [`STRIDE`]th character; `None` if every character is one byte.
     marks: Option<Vec<usize>>,
 }
 
-impl<'t> Offsets<'t> {
+impl<'t> CharOffsets<'t> {
     /// Walks the text once.
     pub(super) fn new(text: &'t str) -> Self {
         let marks = (!text.is_ascii())
@@ -40,7 +40,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_character_is_found(text in "[a-zé日𝄞\n]{0,300}") {
-            let offsets = Offsets::new(&text);
+            let offsets = CharOffsets::new(&text);
             for (character, (byte, _)) in text.char_indices().enumerate() {
                 prop_assert_eq!(offsets.byte(character), byte);
             }

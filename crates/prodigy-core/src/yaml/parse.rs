@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::{
-    Key, Node, Yaml,
-    frame::{self, Anchor, Collection, Frame},
-    offsets::Offsets,
+    YamlKey, YamlNode, YamlValue,
+    frame::{self, Collection, ParseFrame, YamlAnchor},
+    offsets::CharOffsets,
     place::{block_header, dash_before, skip_properties},
     scalar::{self, ScalarTag},
     syntax,
@@ -27,13 +27,13 @@ const MAX_DIAGNOSTICS: usize = 200;
 ///
 /// All mistakes that leave the structure clear (keys given twice, unknown tags, merge keys) are
 /// reported together; text that is not YAML ends the reading.
-pub fn parse(text: &str, file: u32) -> Result<Node, Vec<Diagnostic>> {
+pub fn parse(text: &str, file: u32) -> Result<YamlNode, Vec<Diagnostic>> {
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut builder = Builder {
+    let mut builder = YamlParser {
         text: body,
         file,
         shift: text.len() - body.len(),
-        offsets: Offsets::new(body),
+        offsets: CharOffsets::new(body),
         frames: Vec::new(),
         root: None,
         anchors: HashMap::new(),
@@ -56,15 +56,15 @@ pub(super) fn too_deep() -> String {
     format!("the file is nested more than {MAX_DEPTH} levels deep")
 }
 
-struct Builder<'t> {
+struct YamlParser<'t> {
     text: &'t str,
     file: u32,
     /// The bytes of the byte order mark, which the parser does not see.
     shift: usize,
-    offsets: Offsets<'t>,
-    frames: Vec<Frame>,
-    root: Option<Node>,
-    anchors: HashMap<usize, Anchor>,
+    offsets: CharOffsets<'t>,
+    frames: Vec<ParseFrame>,
+    root: Option<YamlNode>,
+    anchors: HashMap<usize, YamlAnchor>,
     nodes: usize,
     aliases: usize,
     /// Where the previous event ended.
@@ -72,7 +72,7 @@ struct Builder<'t> {
     diagnostics: Vec<Diagnostic>,
 }
 
-impl Builder<'_> {
+impl YamlParser<'_> {
     fn run(&mut self) -> Result<(), Diagnostic> {
         if let Some(at) = self.text.find('\0') {
             return Err(Diagnostic::error(
@@ -157,24 +157,24 @@ impl Builder<'_> {
         let tag = self.scalar_tag(tag, span);
         let node = if style == ScalarStyle::Plain {
             if let Some(value) = scalar::tagged(text, tag) {
-                Node::spelled(span, value, text)
+                YamlNode::spelled(span, value, text)
             } else {
                 self.report(Diagnostic::error(span, format!("`{text}` is not what its tag says")));
-                Node::new(span, Yaml::Null)
+                YamlNode::new(span, YamlValue::Null)
             }
         } else {
-            Node::new(span, Yaml::String(text.to_owned()))
+            YamlNode::new(span, YamlValue::String(text.to_owned()))
         };
         if let Some(slot) = self.empty_key() {
             if style == ScalarStyle::Plain && text == "<<" {
                 let error = Diagnostic::error(span, "merge keys (`<<`) are not supported").help(
                     "write the keys out, or give the whole mapping an anchor and use `*name`",
                 );
-                *slot = Some(Key { span, text: text.to_owned() });
+                *slot = Some(YamlKey { span, text: text.to_owned() });
                 self.report(error);
                 return Ok(());
             }
-            *slot = Some(Key { span, text: text.to_owned() });
+            *slot = Some(YamlKey { span, text: text.to_owned() });
             if text.is_empty() && style == ScalarStyle::Plain {
                 self.report(Diagnostic::error(span, "a key is missing before `:`"));
             }
@@ -234,7 +234,7 @@ impl Builder<'_> {
         }
         let nodes_before = self.nodes;
         self.count(1, span)?;
-        self.frames.push(Frame { start, anchor, nodes_before, height: 0, collection });
+        self.frames.push(ParseFrame { start, anchor, nodes_before, height: 0, collection });
         Ok(())
     }
 
@@ -250,25 +250,25 @@ impl Builder<'_> {
             if end > start { end } else { frame.last().map_or(frame.start, |span| byte(span.end)) };
         let span = self.span(frame.start, end.max(frame.start));
         let value = match frame.collection {
-            Collection::List(elements) => Yaml::Sequence(elements),
+            Collection::List(elements) => YamlValue::Sequence(elements),
             Collection::Table { entries, .. } => {
                 self.report_duplicates(&entries);
-                Yaml::Mapping(entries)
+                YamlValue::Mapping(entries)
             }
         };
-        let node = Node::new(span, value);
+        let node = YamlNode::new(span, value);
         let height = frame.height + 1;
         self.remember(frame.anchor, &node, self.nodes - frame.nodes_before, height);
         self.deliver(node, height);
     }
 
     /// Puts a finished value where it belongs.
-    fn deliver(&mut self, node: Node, height: usize) {
+    fn deliver(&mut self, node: YamlNode, height: usize) {
         if let Some(slot) = self.empty_key() {
             let span = node.span;
             let text = node.scalar_text();
             let is_scalar = text.is_some();
-            *slot = Some(Key { span, text: text.unwrap_or_default() });
+            *slot = Some(YamlKey { span, text: text.unwrap_or_default() });
             if !is_scalar {
                 self.report(
                     Diagnostic::error(span, format!("a key must be text, found {}", node.kind()))
@@ -293,14 +293,14 @@ impl Builder<'_> {
     }
 
     /// Returns the place for the next key, if a key comes next.
-    fn empty_key(&mut self) -> Option<&mut Option<Key>> {
+    fn empty_key(&mut self) -> Option<&mut Option<YamlKey>> {
         self.frames.last_mut()?.empty_key()
     }
 
-    fn remember(&mut self, anchor: usize, node: &Node, nodes: usize, height: usize) {
+    fn remember(&mut self, anchor: usize, node: &YamlNode, nodes: usize, height: usize) {
         // The parser numbers anchors from 1; 0 stands for none.
         if anchor != 0 {
-            self.anchors.insert(anchor, Anchor { node: node.clone(), nodes, height });
+            self.anchors.insert(anchor, YamlAnchor { node: node.clone(), nodes, height });
         }
     }
 
@@ -315,7 +315,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn report_duplicates(&mut self, entries: &[(Key, Node)]) {
+    fn report_duplicates(&mut self, entries: &[(YamlKey, YamlNode)]) {
         for (before, key) in frame::duplicates(entries) {
             if self.diagnostics.len() < MAX_DIAGNOSTICS {
                 let (line, again) = (self.line(before.span), self.line(key.span));
@@ -382,18 +382,18 @@ mod tests {
 
     /// Shows the tree with the text that each span covers.
     fn tree(text: &str) -> String {
-        fn show(node: &Node, text: &str, depth: usize, out: &mut String) {
+        fn show(node: &YamlNode, text: &str, depth: usize, out: &mut String) {
             let covered = &text[node.span.start as usize..node.span.end as usize];
             let pad = "  ".repeat(depth);
             match &node.value {
-                Yaml::Sequence(elements) => {
+                YamlValue::Sequence(elements) => {
                     writeln!(out, "list {covered:?}").unwrap();
                     for element in elements {
                         write!(out, "{pad}  - ").unwrap();
                         show(element, text, depth + 1, out);
                     }
                 }
-                Yaml::Mapping(entries) => {
+                YamlValue::Mapping(entries) => {
                     writeln!(out, "mapping {covered:?}").unwrap();
                     for (key, value) in entries {
                         let key_text = &text[key.span.start as usize..key.span.end as usize];
@@ -401,11 +401,11 @@ mod tests {
                         show(value, text, depth + 1, out);
                     }
                 }
-                value @ (Yaml::Null
-                | Yaml::Bool(_)
-                | Yaml::Integer(_)
-                | Yaml::Float(_)
-                | Yaml::String(_)) => writeln!(out, "{value:?} {covered:?}").unwrap(),
+                value @ (YamlValue::Null
+                | YamlValue::Bool(_)
+                | YamlValue::Integer(_)
+                | YamlValue::Float(_)
+                | YamlValue::String(_)) => writeln!(out, "{value:?} {covered:?}").unwrap(),
             }
         }
         let mut out = String::new();

@@ -2,7 +2,7 @@
 
 use saphyr_parser::Tag;
 
-use super::Yaml;
+use super::YamlValue;
 
 /// The type that a tag asks of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,41 +51,43 @@ pub(super) fn shown_tag(tag: &Tag) -> String {
 }
 
 /// Returns what a plain scalar means. `yes` and `on` are text, as is a number too large to hold.
-pub(super) fn plain(text: &str) -> Yaml {
+pub(super) fn plain(text: &str) -> YamlValue {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => return Yaml::Null,
-        "true" | "True" | "TRUE" => return Yaml::Bool(true),
-        "false" | "False" | "FALSE" => return Yaml::Bool(false),
+        "" | "~" | "null" | "Null" | "NULL" => return YamlValue::Null,
+        "true" | "True" | "TRUE" => return YamlValue::Bool(true),
+        "false" | "False" | "FALSE" => return YamlValue::Bool(false),
         ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => {
-            return Yaml::Float(f64::INFINITY);
+            return YamlValue::Float(f64::INFINITY);
         }
-        "-.inf" | "-.Inf" | "-.INF" => return Yaml::Float(f64::NEG_INFINITY),
-        ".nan" | ".NaN" | ".NAN" => return Yaml::Float(f64::NAN),
+        "-.inf" | "-.Inf" | "-.INF" => return YamlValue::Float(f64::NEG_INFINITY),
+        ".nan" | ".NaN" | ".NAN" => return YamlValue::Float(f64::NAN),
         _ => {}
     }
-    number(text).unwrap_or_else(|| Yaml::String(text.to_owned()))
+    number(text).unwrap_or_else(|| YamlValue::String(text.to_owned()))
 }
 
 /// Returns a scalar as its tag wants it, or `None` if it is not that.
-pub(super) fn tagged(text: &str, tag: ScalarTag) -> Option<Yaml> {
+pub(super) fn tagged(text: &str, tag: ScalarTag) -> Option<YamlValue> {
     let value = plain(text);
     match tag {
         ScalarTag::None => Some(value),
-        ScalarTag::Text => Some(Yaml::String(text.to_owned())),
-        ScalarTag::Integer => matches!(value, Yaml::Integer(_)).then_some(value),
-        ScalarTag::Bool => matches!(value, Yaml::Bool(_)).then_some(value),
-        ScalarTag::Null => matches!(value, Yaml::Null).then_some(value),
+        ScalarTag::Text => Some(YamlValue::String(text.to_owned())),
+        ScalarTag::Integer => matches!(value, YamlValue::Integer(_)).then_some(value),
+        ScalarTag::Bool => matches!(value, YamlValue::Bool(_)).then_some(value),
+        ScalarTag::Null => matches!(value, YamlValue::Null).then_some(value),
         ScalarTag::Float => match value {
-            Yaml::Float(_) => Some(value),
-            Yaml::Integer(_) => text.parse().ok().map(Yaml::Float),
-            Yaml::Null | Yaml::Bool(_) | Yaml::String(_) | Yaml::Sequence(_) | Yaml::Mapping(_) => {
-                None
-            }
+            YamlValue::Float(_) => Some(value),
+            YamlValue::Integer(_) => text.parse().ok().map(YamlValue::Float),
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::String(_)
+            | YamlValue::Sequence(_)
+            | YamlValue::Mapping(_) => None,
         },
     }
 }
 
-fn number(text: &str) -> Option<Yaml> {
+fn number(text: &str) -> Option<YamlValue> {
     if let Some(digits) = text.strip_prefix("0o") {
         return radix(digits, 8);
     }
@@ -97,7 +99,7 @@ fn number(text: &str) -> Option<Yaml> {
         return None;
     }
     if unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text.parse().ok().map(Yaml::Integer);
+        return text.parse().ok().map(YamlValue::Integer);
     }
     let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -108,15 +110,15 @@ fn number(text: &str) -> Option<Yaml> {
         && !(whole.is_empty() && fraction.is_empty())
         && digits(exponent)
         && !exponent.is_empty();
-    if is_number { text.parse().ok().map(Yaml::Float) } else { None }
+    if is_number { text.parse().ok().map(YamlValue::Float) } else { None }
 }
 
 /// Reads `0o…` and `0x…`. A sign inside would be accepted by the standard library, but not by YAML.
-fn radix(digits: &str, radix: u32) -> Option<Yaml> {
+fn radix(digits: &str, radix: u32) -> Option<YamlValue> {
     if digits.starts_with(['-', '+']) {
         return None;
     }
-    i64::from_str_radix(digits, radix).ok().map(Yaml::Integer)
+    i64::from_str_radix(digits, radix).ok().map(YamlValue::Integer)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// A mistake in the text, and its place.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Mistake {
+pub(super) struct YamlSyntaxError {
     /// The bytes that are wrong.
     pub(super) range: Range<usize>,
     /// The error message.
@@ -14,9 +14,9 @@ pub(super) struct Mistake {
 }
 
 /// Says in our words what the parser found wrong at byte `at`.
-pub(super) fn explain(info: &str, text: &str, at: usize) -> Mistake {
+pub(super) fn explain(info: &str, text: &str, at: usize) -> YamlSyntaxError {
     if let Some(tab) = indentation_tab(text, at) {
-        return Mistake {
+        return YamlSyntaxError {
             range: tab..tab + 1,
             message: "a tab is used for indentation".to_owned(),
             help: Some("YAML is indented with spaces only"),
@@ -27,7 +27,7 @@ pub(super) fn explain(info: &str, text: &str, at: usize) -> Mistake {
     // An error at the end of a line is shown on that line, not on the next.
     let range =
         if text.get(at..end).is_some_and(|c| c == "\n" || c == "\r") { at..at } else { at..end };
-    Mistake { range, message, help }
+    YamlSyntaxError { range, message, help }
 }
 
 /// Returns a tab in the indentation of the line with byte `at` or of the line before it.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use prodigy_core::template::{Bound, Script};
+use prodigy_core::template::{BoundScript, Script};
 
 use super::{
     contexts::{CONTEXTS, Context},
@@ -162,7 +162,7 @@ fn a_big_value_does_not_keep_programs_from_starting() {
 }
 
 /// Returns what a script prints to its standard error, with its exit code.
-fn complaint(shell: Shell, bound: &Bound, value_file: &str) -> String {
+fn complaint(shell: Shell, bound: &BoundScript, value_file: &str) -> String {
     let output = std::process::Command::new(shell.program())
         .args(["-c", &bound.text, "step"])
         .env("PRODIGY_P1_FILE", value_file)

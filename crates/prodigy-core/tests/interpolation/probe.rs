@@ -8,7 +8,7 @@ use std::{
 };
 
 use prodigy_core::{
-    template::{Bound, Dialect, Names, Script},
+    template::{BoundScript, Script, ShellDialect, VarRoots},
     vars::Vars,
 };
 use serde_json::Value;
@@ -48,10 +48,10 @@ impl Shell {
         }
     }
 
-    pub(crate) fn dialect(self) -> Dialect {
+    pub(crate) fn dialect(self) -> ShellDialect {
         match self {
-            Self::Dash => Dialect::Posix,
-            Self::Bash => Dialect::Bash,
+            Self::Dash => ShellDialect::Posix,
+            Self::Bash => ShellDialect::Bash,
         }
     }
 }
@@ -70,7 +70,7 @@ impl Folder {
     }
 
     /// Runs a bound script, which must succeed, and returns what it printed.
-    pub(crate) fn run(&self, shell: Shell, bound: &Bound, expected: &str) -> Vec<u8> {
+    pub(crate) fn run(&self, shell: Shell, bound: &BoundScript, expected: &str) -> Vec<u8> {
         let mut command = Command::new(shell.program());
         command.arg("-c").arg(format!("{PRELUDE}{}", bound.text));
         let output = self.output(command, bound, expected);
@@ -84,7 +84,7 @@ impl Folder {
     }
 
     /// Runs a bound script, whatever comes of it.
-    pub(crate) fn try_run(&self, shell: Shell, bound: &Bound) {
+    pub(crate) fn try_run(&self, shell: Shell, bound: &BoundScript) {
         let mut command = Command::new("timeout");
         command.args(["-s", "KILL", "5", shell.program(), "-c", &bound.text]);
         self.output(command, bound, "");
@@ -99,7 +99,7 @@ impl Folder {
         file
     }
 
-    fn output(&self, mut command: Command, bound: &Bound, expected: &str) -> Output {
+    fn output(&self, mut command: Command, bound: &BoundScript, expected: &str) -> Output {
         command
             .current_dir(&self.path)
             .env_clear()
@@ -141,8 +141,8 @@ pub(crate) fn records(output: &[u8]) -> Vec<Vec<Vec<u8>>> {
 }
 
 /// The roots of all test templates.
-pub(crate) fn names() -> Names {
-    Names { roots: ["item", "map", "n", "files", "steps"].map(str::to_owned).into() }
+pub(crate) fn names() -> VarRoots {
+    VarRoots { roots: ["item", "map", "n", "files", "steps"].map(str::to_owned).into() }
 }
 
 /// Variables where `item.v` is the value under test.
@@ -155,7 +155,7 @@ pub(crate) fn vars(value: impl Into<Value>) -> Vars {
 }
 
 /// Reads a script that must be accepted.
-pub(crate) fn accepted(source: &str, dialect: Dialect) -> Script {
+pub(crate) fn accepted(source: &str, dialect: ShellDialect) -> Script {
     match Script::parse(source, &names(), dialect, false) {
         Ok(script) => script,
         Err(faults) => panic!("refused: {source}\n{faults:#?}"),

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use prodigy_core::template::{Dialect, Script};
+use prodigy_core::template::{Script, ShellDialect};
 use proptest::prelude::*;
 
 use super::{
@@ -124,7 +124,7 @@ proptest! {
 
     #[test]
     fn reading_any_script_never_panics(noise in shell_noise(), text in "(?s).{0,60}") {
-        for dialect in [Dialect::Posix, Dialect::Bash] {
+        for dialect in [ShellDialect::Posix, ShellDialect::Bash] {
             for source in [&noise, &text, &format!("{noise}{text}${{item.v}}{noise}")] {
                 if let Ok(script) = Script::parse(source, &names(), dialect, true) {
                     script.bind(&vars("value")).ok();
@@ -325,8 +325,9 @@ proptest! {
 fn deep_nesting_is_an_error_and_not_a_crash() {
     for opening in ["$(", "(", "${x:-", "$((", "\"$(", "x=(", "case x in a) ", "@(", "<("] {
         let source = opening.repeat(20_000);
-        Script::parse(&source, &names(), Dialect::Bash, false).ok();
+        Script::parse(&source, &names(), ShellDialect::Bash, false).ok();
     }
-    let faults = Script::parse(&"$(".repeat(1000), &names(), Dialect::Bash, false).unwrap_err();
+    let faults =
+        Script::parse(&"$(".repeat(1000), &names(), ShellDialect::Bash, false).unwrap_err();
     insta::assert_snapshot!(faults[0].message, @"the script is nested too deeply");
 }

@@ -1,13 +1,13 @@
 //! Commands that are refused when they are read, with the reason and the way out.
 
-use prodigy_core::template::{Dialect, Script};
+use prodigy_core::template::{Script, ShellDialect};
 
 use super::{
     forbidden::{CHOOSES_A_COMMAND, NAMES_AND_SETTINGS, READ_AS_A_PROGRAM},
     probe::names,
 };
 
-fn verdicts(templates: &[&str], dialect: Dialect) -> String {
+fn verdicts(templates: &[&str], dialect: ShellDialect) -> String {
     let mut lines = Vec::new();
     for template in templates {
         lines.push(template.replace('\n', "⏎"));
@@ -24,7 +24,7 @@ fn verdicts(templates: &[&str], dialect: Dialect) -> String {
 
 /// Returns the templates that were not refused; messages are for the snapshots.
 fn slipped_through(templates: &[&str]) -> Vec<String> {
-    [Dialect::Posix, Dialect::Bash]
+    [ShellDialect::Posix, ShellDialect::Bash]
         .into_iter()
         .flat_map(|dialect| {
             templates
@@ -38,7 +38,7 @@ fn slipped_through(templates: &[&str]) -> Vec<String> {
 #[test]
 fn a_value_does_not_choose_the_command() {
     insta::assert_snapshot!(
-        verdicts(&["${item.v}", "./bin/${item.v} x", "sudo -u me ${item.v}", "$(echo ${item.v}) x", "sh ${item.v}"], Dialect::Posix),
+        verdicts(&["${item.v}", "./bin/${item.v} x", "sudo -u me ${item.v}", "$(echo ${item.v}) x", "sh ${item.v}"], ShellDialect::Posix),
         @"
     ${item.v}
       ${item.v}: `${item.v}` stands where a command is expected, so its value would choose what runs (write the command's name, or use `${item.v|raw}` with `allow_raw: true` if it can be trusted like code)
@@ -81,7 +81,7 @@ fn a_value_is_not_read_as_a_program() {
                 "git -c core.pager=${item.v} log",
                 "xargs -I{} echo {} ${item.v}",
             ],
-            Dialect::Posix
+            ShellDialect::Posix
         ),
         @r#"
     eval echo ${item.v}
@@ -148,7 +148,7 @@ fn a_value_is_no_name_and_changes_no_setting() {
                 "echo ${x/a/${item.v}}",
                 "[[ -v ${item.v} ]]",
             ],
-            Dialect::Bash
+            ShellDialect::Bash
         ),
         @"
     export ${item.v}
@@ -205,7 +205,7 @@ fn what_is_no_reference_is_explained() {
                 "echo $'a ${item.v}'",
                 "echo ${a.b} ${item.v|nope} && ${item.v}",
             ],
-            Dialect::Posix
+            ShellDialect::Posix
         ),
         @r#"
     echo ${item%.rs}

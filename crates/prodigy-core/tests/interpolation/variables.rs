@@ -1,6 +1,6 @@
 //! Values that reach a program, arithmetic or a name through a shell variable.
 
-use prodigy_core::template::{Dialect, Script};
+use prodigy_core::template::{Script, ShellDialect};
 
 use super::probe::{Folder, SHELLS, Shell, accepted, names, vars};
 
@@ -146,7 +146,7 @@ const HOSTILE: [&str; 8] = [
 ];
 
 /// Returns how a template treats a value: refused when read, when bound, or not at all.
-fn verdict(template: &str, dialect: Dialect, value: &str) -> String {
+fn verdict(template: &str, dialect: ShellDialect, value: &str) -> String {
     match Script::parse(template, &names(), dialect, false) {
         Err(faults) => {
             let first = faults.first().unwrap();
@@ -163,7 +163,7 @@ fn verdict(template: &str, dialect: Dialect, value: &str) -> String {
 #[test]
 fn values_are_refused_where_variables_carry_them_to_a_program() {
     let mut slipped = Vec::new();
-    for dialect in [Dialect::Posix, Dialect::Bash] {
+    for dialect in [ShellDialect::Posix, ShellDialect::Bash] {
         for template in THROUGH_VARIABLES {
             for value in HOSTILE {
                 if verdict(template, dialect, value) == "ACCEPTED" {
@@ -187,7 +187,7 @@ fn a_refused_variable_is_named_with_the_value_it_holds_and_the_way_out() {
         "echo ${item.v} | xargs -I{} sh -c 'echo {}'",
     ];
     let shown = templates.map(|template| {
-        format!("{template}\n  {}", verdict(template, Dialect::Bash, "a[$(touch canary)]"))
+        format!("{template}\n  {}", verdict(template, ShellDialect::Bash, "a[$(touch canary)]"))
     });
     insta::assert_snapshot!(shown.join("\n"), @r#"
     n=${item.v}; for ((i=0;i<n;i++)); do :; done
@@ -240,7 +240,7 @@ fn whole_numbers_may_reach_arithmetic_through_variables() {
         ("f() { echo $(($1 * 2)); }; f ${item.v}", "6\n"),
     ];
     for (template, expected) in templates {
-        let bound = accepted(template, Dialect::Bash).bind(&vars(3)).unwrap();
+        let bound = accepted(template, ShellDialect::Bash).bind(&vars(3)).unwrap();
         let seen = folder.run(Shell::Bash, &bound, "");
         assert_eq!(String::from_utf8(seen).unwrap(), expected, "{template}");
     }
@@ -249,6 +249,6 @@ fn whole_numbers_may_reach_arithmetic_through_variables() {
 #[test]
 fn a_raw_value_is_the_authors_own_also_in_a_variable() {
     let source = "x=${item.v|raw}; $x; ((x)); eval \"$x\"";
-    let script = Script::parse(source, &names(), Dialect::Bash, true).unwrap();
+    let script = Script::parse(source, &names(), ShellDialect::Bash, true).unwrap();
     assert_eq!(script.bind(&vars("a")).unwrap().text, "x=a; $x; ((x)); eval \"$x\"");
 }

@@ -1,7 +1,7 @@
 //! Agents: how they are configured, and what steps may ask of them.
 
 use prodigy_core::{
-    template::Text,
+    template::Template,
     workflow::{AgentConfig, AgentKind, AgentOptions, Body, ClaudeAgent, CodexAgent, StepAction},
 };
 
@@ -104,7 +104,7 @@ fn shown(options: &AgentOptions) -> String {
     rest.given.clear();
     let system_prompt = rest.system_prompt.take();
     let keys: Vec<_> = options.given.iter().filter_map(|given| given.ability.key()).collect();
-    let system_prompt = system_prompt.as_ref().map(Text::source);
+    let system_prompt = system_prompt.as_ref().map(Template::source);
     format!(
         "{keys:?} {system_prompt:?} {:?}",
         Some(rest).filter(|rest| *rest != AgentOptions::default())
@@ -146,7 +146,7 @@ steps:
             options.disallowed_tools,
             options.permission_mode,
             options.max_budget_usd,
-            options.system_prompt.as_ref().map(Text::source),
+            options.system_prompt.as_ref().map(Template::source),
             options.output_schema,
         )
     };

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use prodigy_core::{
     diagnostic::{Diagnostic, Severity, Sources},
     duration,
-    template::Text,
+    template::Template,
     workflow::{
         AutoCommit, Body, EnvVar, Foreach, ForeachInput, ForeachValue, Loaded, MapReduce,
         OnFailure, Rejected, Step, StepAction, Unrecovered, Validate, Workflow, load, step_label,
@@ -163,7 +163,7 @@ fn outline_handler(handler: &OnFailure) -> String {
 }
 
 fn outline_validate(validate: &Validate) -> String {
-    let file = validate.result_file.as_ref().map(Text::source);
+    let file = validate.result_file.as_ref().map(Template::source);
     let Validate { threshold, max_attempts, fail_workflow, .. } = validate;
     let head =
         format!("{threshold}% {file:?}, {max_attempts} attempts, fail_workflow {fail_workflow}");

@@ -8,13 +8,13 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::{Prices, StreamDialect, VERDICT_SCHEMA},
-    failure::{Failure, FailureKind},
+    agent::{StreamDialect, TokenPrices, VERDICT_SCHEMA},
+    failure::{Failure, ReasonCode},
     workflow::{AgentKind, AgentOptions, ClaudeAgent, PermissionMode},
 };
 
 use super::{
-    Agent, AgentLaunch, AgentReport, AgentRequest, RunTraces, scratch_file, stream, variable,
+    Agent, AgentExit, AgentLaunch, AgentReport, AgentRequest, scratch_file, stream, variable,
 };
 
 /// The variables set unless the user did: no other traffic, and few retries, since prodigy waits.
@@ -31,12 +31,12 @@ const PROSE_OF_DIRECTORIES: &str = "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD
 const LONGEST_PROJECT: usize = 200;
 
 /// Claude Code.
-pub(super) struct Claude {
+pub(super) struct ClaudeDriver {
     config: ClaudeAgent,
     is_root: bool,
 }
 
-impl Claude {
+impl ClaudeDriver {
     pub(super) fn new(config: ClaudeAgent) -> Self {
         Self { config, is_root: rustix::process::geteuid().is_root() }
     }
@@ -111,12 +111,12 @@ impl Claude {
     }
 }
 
-impl Agent for Claude {
+impl Agent for ClaudeDriver {
     fn launch(&self, request: &AgentRequest<'_>) -> Result<AgentLaunch, Failure> {
         let is_bypassed = request.options.permission_mode == Some(PermissionMode::Bypass);
         let is_sandbox = variable(request.env, "IS_SANDBOX").is_some_and(|value| value == "1");
         if is_bypassed && self.is_root && !is_sandbox {
-            return Err(Failure::new(FailureKind::PermissionDenied, ROOT));
+            return Err(Failure::new(ReasonCode::PermissionDenied, ROOT));
         }
         let mut argv: Vec<OsString> = self.config.command.iter().map(OsString::from).collect();
         argv.extend(self.arguments(request)?);
@@ -137,7 +137,7 @@ impl Agent for Claude {
         Ok(AgentLaunch { argv, stdin, env, dialect: Some(StreamDialect::Claude) })
     }
 
-    fn report(&self, traces: &RunTraces<'_>) -> AgentReport {
+    fn report(&self, traces: &AgentExit<'_>) -> AgentReport {
         stream::report(traces)
     }
 
@@ -153,7 +153,7 @@ impl Agent for Claude {
         "run `claude` and type `/login`, or set `ANTHROPIC_API_KEY` to a valid key".to_owned()
     }
 
-    fn prices(&self) -> Option<&Prices> {
+    fn prices(&self) -> Option<&TokenPrices> {
         self.config.prices.as_ref()
     }
 

@@ -7,22 +7,22 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::{Prices, StreamDialect, VERDICT_SCHEMA},
+    agent::{StreamDialect, TokenPrices, VERDICT_SCHEMA},
     failure::Failure,
     workflow::{AgentKind, AgentOptions, CodexAgent, CodexSandbox, PermissionMode},
 };
 use serde_json::Value;
 
 use super::{
-    Agent, AgentLaunch, AgentReport, AgentRequest, RunTraces, scratch_file, stream, variable,
+    Agent, AgentExit, AgentLaunch, AgentReport, AgentRequest, scratch_file, stream, variable,
 };
 
 /// Codex.
-pub(super) struct Codex {
+pub(super) struct CodexDriver {
     config: CodexAgent,
 }
 
-impl Codex {
+impl CodexDriver {
     pub(super) fn new(config: CodexAgent) -> Self {
         Self { config }
     }
@@ -77,7 +77,7 @@ impl Codex {
     }
 }
 
-impl Agent for Codex {
+impl Agent for CodexDriver {
     fn launch(&self, request: &AgentRequest<'_>) -> Result<AgentLaunch, Failure> {
         let mut argv: Vec<OsString> = self.config.command.iter().map(OsString::from).collect();
         argv.extend(self.arguments(request)?);
@@ -85,7 +85,7 @@ impl Agent for Codex {
         Ok(AgentLaunch { argv, stdin, env: Vec::new(), dialect: Some(StreamDialect::Codex) })
     }
 
-    fn report(&self, traces: &RunTraces<'_>) -> AgentReport {
+    fn report(&self, traces: &AgentExit<'_>) -> AgentReport {
         stream::report(traces)
     }
 
@@ -101,7 +101,7 @@ impl Agent for Codex {
         "run `codex login`, or set the API key of its provider to a valid one".to_owned()
     }
 
-    fn prices(&self) -> Option<&Prices> {
+    fn prices(&self) -> Option<&TokenPrices> {
         self.config.prices.as_ref()
     }
 

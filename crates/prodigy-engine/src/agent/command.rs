@@ -7,14 +7,14 @@ use std::{
 
 use jiff::tz::TimeZone;
 use prodigy_core::{
-    agent::Limit,
-    failure::{Failure, FailureKind},
+    agent::QuotaLimit,
+    failure::{Failure, ReasonCode},
     workflow::{AgentKind, CommandAgent, ExitMeaning, PromptBy},
 };
 
-use super::{Agent, AgentLaunch, AgentReport, AgentRequest, RunTraces, judge};
+use super::{Agent, AgentExit, AgentLaunch, AgentReport, AgentRequest, judge};
 use crate::{
-    process::{Ended, Status},
+    process::{ProcessOutcome, ProcessStatus},
     root_dir::RootDir,
 };
 
@@ -22,22 +22,26 @@ use crate::{
 const ANSWER_LIMIT: u64 = 1024 * 1024;
 
 /// A configured program.
-pub(super) struct Program {
+pub(super) struct CommandDriver {
     config: CommandAgent,
 }
 
-impl Program {
+impl CommandDriver {
     pub(super) fn new(config: CommandAgent) -> Self {
         Self { config }
     }
 
     /// Returns why the program failed, in the words of its configuration.
-    fn failure(&self, ended: &Ended) -> Option<Failure> {
+    fn failure(&self, ended: &ProcessOutcome) -> Option<Failure> {
         let failure = judge::failure(ended)?;
         let meaning = match ended.status {
             // What ended it says more than the code that it still managed to leave.
-            Status::Exited(code) if ended.ended_by.is_none() => self.config.exit_codes.get(&code),
-            Status::Exited(_) | Status::Signaled(_) | Status::NotStarted { .. } => None,
+            ProcessStatus::Exited(code) if ended.ended_by.is_none() => {
+                self.config.exit_codes.get(&code)
+            }
+            ProcessStatus::Exited(_)
+            | ProcessStatus::Signaled(_)
+            | ProcessStatus::NotStarted { .. } => None,
         };
         match meaning {
             Some(ExitMeaning::Success) => None,
@@ -47,24 +51,25 @@ impl Program {
     }
 
     /// Returns the limit that the program ran into: its last lines say so, or its exit code does.
-    fn limit(&self, traces: &RunTraces<'_>, failure: &Failure) -> Option<Limit> {
-        let Ended { status, ended_by, stdout, stderr, .. } = traces.ended;
-        let Status::Exited(code) = status else { return None };
+    fn limit(&self, traces: &AgentExit<'_>, failure: &Failure) -> Option<QuotaLimit> {
+        let ProcessOutcome { status, ended_by, stdout, stderr, .. } = traces.ended;
+        let ProcessStatus::Exited(code) = status else { return None };
         if ended_by.is_some() {
             return None;
         }
-        let said = |printed: &str| Limit::in_last_lines(printed, traces.now, &TimeZone::system());
+        let said =
+            |printed: &str| QuotaLimit::in_last_lines(printed, traces.now, &TimeZone::system());
         // What a model wrote is on standard output: there only the very last line is the program's.
         let printed = judge::end(stdout);
         let last = printed.lines().next_back().unwrap_or_default();
         let said = said(&judge::end(stderr)).or_else(|| said(last));
         match self.config.exit_codes.get(code) {
             None => said,
-            Some(ExitMeaning::Failure(FailureKind::AuthFailed)) => {
-                Some(Limit::no_access(&failure.message))
+            Some(ExitMeaning::Failure(ReasonCode::AuthFailed)) => {
+                Some(QuotaLimit::no_access(&failure.message))
             }
-            Some(ExitMeaning::Failure(FailureKind::QuotaExhausted)) => {
-                said.or_else(|| Some(Limit::without_end(&failure.message)))
+            Some(ExitMeaning::Failure(ReasonCode::QuotaExhausted)) => {
+                said.or_else(|| Some(QuotaLimit::without_end(&failure.message)))
             }
             // The configuration knows better.
             Some(ExitMeaning::Failure(_) | ExitMeaning::Success) => None,
@@ -72,7 +77,7 @@ impl Program {
     }
 }
 
-impl Agent for Program {
+impl Agent for CommandDriver {
     fn launch(&self, request: &AgentRequest<'_>) -> Result<AgentLaunch, Failure> {
         let mut argv: Vec<OsString> = self.config.command.iter().map(OsString::from).collect();
         let stdin = match self.config.prompt {
@@ -91,7 +96,7 @@ impl Agent for Program {
         Ok(AgentLaunch { argv, stdin, env: Vec::new(), dialect: None })
     }
 
-    fn report(&self, traces: &RunTraces<'_>) -> AgentReport {
+    fn report(&self, traces: &AgentExit<'_>) -> AgentReport {
         let ended = traces.ended;
         let mut report = AgentReport {
             output: judge::text(&ended.stdout),
@@ -125,15 +130,15 @@ impl Agent for Program {
 }
 
 /// Reads an answer that the program left in a file.
-fn answer(traces: &RunTraces<'_>, file: &str) -> Result<String, Failure> {
+fn answer(traces: &AgentExit<'_>, file: &str) -> Result<String, Failure> {
     let (root, path) = answer_file(traces.worktree, traces.cwd, file);
-    let unread = |message: String| Failure::new(FailureKind::OutputUnparseable, message);
+    let unread = |message: String| Failure::new(ReasonCode::OutputUnparseable, message);
     match RootDir::open(root).and_then(|root| root.read_bounded(&path, ANSWER_LIMIT)) {
         Ok(Some(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Ok(None) => Err(unread(format!("the agent left no answer in `{file}`"))),
         Err(error) if error.is_too_large() => {
             let message = format!("the agent's answer in `{file}` is too large: {error}");
-            Err(Failure::new(FailureKind::OutputTooLarge, message))
+            Err(Failure::new(ReasonCode::OutputTooLarge, message))
         }
         Err(error) if error.io().is_some() => {
             Err(unread(format!("the agent's answer in `{file}` cannot be read: {error}")))
@@ -167,7 +172,7 @@ mod tests {
     use super::*;
     use crate::{
         agent::{judge::tests::ended, tests},
-        process::EndedBy,
+        process::TerminationReason,
     };
 
     fn config(command: &[&str]) -> CommandAgent {
@@ -175,7 +180,7 @@ mod tests {
     }
 
     fn launch(command: &[&str], by: PromptBy, prompt: &str) -> AgentLaunch {
-        let program = Program::new(CommandAgent { prompt: by, ..config(command) });
+        let program = CommandDriver::new(CommandAgent { prompt: by, ..config(command) });
         tests::launch(&program, prompt, &AgentOptions::default(), |_| {}).unwrap()
     }
 
@@ -202,16 +207,16 @@ mod tests {
 
     #[test]
     fn the_answer_is_what_was_printed_also_when_it_failed() {
-        let program = Program::new(config(&["ai"]));
+        let program = CommandDriver::new(config(&["ai"]));
         assert_eq!(program.program(), Some("ai"));
         let at = Path::new(".");
 
-        let good =
-            program.report(&tests::traces(&ended(Status::Exited(0), "done\n", "noise\n"), at));
+        let good = program
+            .report(&tests::traces(&ended(ProcessStatus::Exited(0), "done\n", "noise\n"), at));
         assert_eq!(good.output, "done\n");
         assert_eq!(good.failure, None);
 
-        let half = Ended { leftovers: 2, ..ended(Status::Exited(1), "half", "") };
+        let half = ProcessOutcome { leftovers: 2, ..ended(ProcessStatus::Exited(1), "half", "") };
         let bad = program.report(&tests::traces(&half, at));
         assert_eq!(bad.output, "half");
         assert_eq!(bad.failure.unwrap().output_tail, "half");
@@ -220,51 +225,54 @@ mod tests {
     #[test]
     fn an_exit_code_means_what_the_configuration_says() {
         let exit_codes =
-            [(2, ExitMeaning::Success), (75, ExitMeaning::Failure(FailureKind::RateLimited))];
+            [(2, ExitMeaning::Success), (75, ExitMeaning::Failure(ReasonCode::RateLimited))];
         let program =
-            Program::new(CommandAgent { exit_codes: exit_codes.into(), ..config(&["ai"]) });
-        let kind = |ended: &Ended| {
+            CommandDriver::new(CommandAgent { exit_codes: exit_codes.into(), ..config(&["ai"]) });
+        let kind = |ended: &ProcessOutcome| {
             program
                 .report(&tests::traces(ended, Path::new(".")))
                 .failure
                 .map(|failure| failure.kind)
         };
-        let exit = |code| ended(Status::Exited(code), "", "");
+        let exit = |code| ended(ProcessStatus::Exited(code), "", "");
         assert_eq!(kind(&exit(0)), None);
         assert_eq!(kind(&exit(2)), None);
-        assert_eq!(kind(&exit(75)), Some(FailureKind::RateLimited));
-        assert_eq!(kind(&exit(3)), Some(FailureKind::AgentError));
-        let late = Ended { ended_by: Some(EndedBy::Timeout), ..exit(2) };
-        assert_eq!(kind(&late), Some(FailureKind::Timeout));
+        assert_eq!(kind(&exit(75)), Some(ReasonCode::RateLimited));
+        assert_eq!(kind(&exit(3)), Some(ReasonCode::AgentError));
+        let late = ProcessOutcome { ended_by: Some(TerminationReason::Timeout), ..exit(2) };
+        assert_eq!(kind(&late), Some(ReasonCode::Timeout));
     }
 
     #[test]
     fn a_limit_is_found_in_the_last_lines_of_one_that_failed_or_in_its_exit_code() {
         let exit_codes = [
             (2, ExitMeaning::Success),
-            (3, ExitMeaning::Failure(FailureKind::AgentError)),
-            (9, ExitMeaning::Failure(FailureKind::QuotaExhausted)),
+            (3, ExitMeaning::Failure(ReasonCode::AgentError)),
+            (9, ExitMeaning::Failure(ReasonCode::QuotaExhausted)),
         ];
         let program =
-            Program::new(CommandAgent { exit_codes: exit_codes.into(), ..config(&["ai"]) });
-        let limit = |ended: &Ended| {
+            CommandDriver::new(CommandAgent { exit_codes: exit_codes.into(), ..config(&["ai"]) });
+        let limit = |ended: &ProcessOutcome| {
             let limit = program.report(&tests::traces(ended, Path::new("."))).limit;
             limit
                 .map_or_else(|| "-".to_owned(), |it| format!("{:?} {:?}", it.resets_at, it.message))
         };
         let reached = "Claude AI usage limit reached|1794826800\n";
         let ends = [
-            ended(Status::Exited(1), reached, ""),
-            ended(Status::Exited(1), "half", reached),
-            ended(Status::Exited(75), reached, "bye"),
-            ended(Status::Exited(9), "", "no more\n"),
-            ended(Status::Exited(9), reached, ""),
-            ended(Status::Exited(0), reached, reached),
-            ended(Status::Exited(2), reached, ""),
-            ended(Status::Exited(3), reached, ""),
-            ended(Status::Signaled(9), reached, ""),
-            Ended { ended_by: Some(EndedBy::Timeout), ..ended(Status::Exited(1), reached, "") },
-            ended(Status::Exited(1), "quota exceeded", ""),
+            ended(ProcessStatus::Exited(1), reached, ""),
+            ended(ProcessStatus::Exited(1), "half", reached),
+            ended(ProcessStatus::Exited(75), reached, "bye"),
+            ended(ProcessStatus::Exited(9), "", "no more\n"),
+            ended(ProcessStatus::Exited(9), reached, ""),
+            ended(ProcessStatus::Exited(0), reached, reached),
+            ended(ProcessStatus::Exited(2), reached, ""),
+            ended(ProcessStatus::Exited(3), reached, ""),
+            ended(ProcessStatus::Signaled(9), reached, ""),
+            ProcessOutcome {
+                ended_by: Some(TerminationReason::Timeout),
+                ..ended(ProcessStatus::Exited(1), reached, "")
+            },
+            ended(ProcessStatus::Exited(1), "quota exceeded", ""),
         ];
         insta::assert_snapshot!(ends.iter().map(limit).collect::<Vec<_>>().join("\n"), @r#"
         Some(2026-11-16T11:00:00Z) "Claude AI usage limit reached|1794826800"
@@ -287,8 +295,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let at = directory.path();
         let result_file = Some("answer.md".to_owned());
-        let program = Program::new(CommandAgent { result_file, ..config(&["ai"]) });
-        let done = ended(Status::Exited(0), "noise", "");
+        let program = CommandDriver::new(CommandAgent { result_file, ..config(&["ai"]) });
+        let done = ended(ProcessStatus::Exited(0), "noise", "");
 
         fs::write(at.join("answer.md"), "old").unwrap();
         let options = AgentOptions::default();
@@ -296,7 +304,7 @@ mod tests {
         let missing = program.report(&tests::traces(&done, at));
         assert_eq!(missing.output, "noise");
         let failure = missing.failure.unwrap();
-        assert_eq!(failure.kind, FailureKind::OutputUnparseable);
+        assert_eq!(failure.kind, ReasonCode::OutputUnparseable);
         assert_eq!(failure.message, "the agent left no answer in `answer.md`");
 
         fs::write(at.join("answer.md"), "new").unwrap();

@@ -1,12 +1,12 @@
 //! Classification of an agent's failure by the end of its process.
 
 use prodigy_core::{
-    classify::{Facts, classify},
+    classify::{FailureFacts, classify},
     failure::Failure,
     signature::essence,
 };
 
-use crate::process::{Ended, EndedBy, Printed, Status};
+use crate::process::{CapturedOutput, ProcessOutcome, ProcessStatus, TerminationReason};
 
 /// The most of the output that a failure carries.
 const TAIL_BYTES: usize = 4096;
@@ -15,24 +15,26 @@ const TAIL_BYTES: usize = 4096;
 const E2BIG: i32 = 7;
 
 /// Returns why the process did not succeed, if it did not.
-pub(super) fn failure(ended: &Ended) -> Option<Failure> {
+pub(super) fn failure(ended: &ProcessOutcome) -> Option<Failure> {
     let message = match (&ended.ended_by, &ended.status) {
-        (Some(EndedBy::Timeout), _) => "the agent outlived its time limit".to_owned(),
-        (Some(EndedBy::Idle), _) => "the agent printed nothing for too long".to_owned(),
-        (Some(EndedBy::Stop), _) => "the run was stopped".to_owned(),
-        (Some(EndedBy::Listener), _) => "the agent was ended for what it said".to_owned(),
-        (None, Status::Exited(0)) => return None,
-        (None, Status::Exited(code)) => {
+        (Some(TerminationReason::Timeout), _) => "the agent outlived its time limit".to_owned(),
+        (Some(TerminationReason::Idle), _) => "the agent printed nothing for too long".to_owned(),
+        (Some(TerminationReason::Stop), _) => "the run was stopped".to_owned(),
+        (Some(TerminationReason::Listener), _) => "the agent was ended for what it said".to_owned(),
+        (None, ProcessStatus::Exited(0)) => return None,
+        (None, ProcessStatus::Exited(code)) => {
             format!("the agent exited with code {code}{}", last_words(ended))
         }
-        (None, Status::Signaled(signal)) => format!("the agent was ended by signal {signal}"),
-        (None, Status::NotStarted { errno: Some(E2BIG), .. }) => {
+        (None, ProcessStatus::Signaled(signal)) => {
+            format!("the agent was ended by signal {signal}")
+        }
+        (None, ProcessStatus::NotStarted { errno: Some(E2BIG), .. }) => {
             "the prompt is too long for an argument; use `prompt: stdin`".to_owned()
         }
-        (None, Status::NotStarted { message, .. }) => message.clone(),
+        (None, ProcessStatus::NotStarted { message, .. }) => message.clone(),
     };
     let printed = tail(ended);
-    let kind = classify(Facts {
+    let kind = classify(FailureFacts {
         end: ended.end(),
         oom_killed: ended.oom_killed,
         is_agent: true,
@@ -42,16 +44,16 @@ pub(super) fn failure(ended: &Ended) -> Option<Failure> {
 }
 
 /// Adds the exit code and the end of the output to a failure.
-pub(super) fn with_output(failure: Failure, ended: &Ended) -> Failure {
+pub(super) fn with_output(failure: Failure, ended: &ProcessOutcome) -> Failure {
     let exit_code = match ended.status {
-        Status::Exited(_) | Status::Signaled(_) => Some(ended.status.code()),
-        Status::NotStarted { .. } => None,
+        ProcessStatus::Exited(_) | ProcessStatus::Signaled(_) => Some(ended.status.code()),
+        ProcessStatus::NotStarted { .. } => None,
     };
     Failure { exit_code, output_tail: tail(ended), ..failure }
 }
 
 /// Returns what was printed as text, with a mark where something had to be left out.
-pub(super) fn text(printed: &Printed) -> String {
+pub(super) fn text(printed: &CapturedOutput) -> String {
     let missing = left_out(printed);
     if missing > 0 {
         let head = String::from_utf8_lossy(&printed.head);
@@ -64,17 +66,17 @@ pub(super) fn text(printed: &Printed) -> String {
 }
 
 /// Returns how many bytes are in neither the head nor the tail.
-pub(super) fn left_out(printed: &Printed) -> u64 {
+pub(super) fn left_out(printed: &CapturedOutput) -> u64 {
     printed.total.saturating_sub((printed.head.len() + printed.tail.len()) as u64)
 }
 
 /// Returns the end of standard error, or of standard output if that is all there is.
-fn tail(ended: &Ended) -> String {
+fn tail(ended: &ProcessOutcome) -> String {
     end(if ended.stderr.total > 0 { &ended.stderr } else { &ended.stdout })
 }
 
 /// Returns the end of what was printed, in whole lines.
-pub(super) fn end(printed: &Printed) -> String {
+pub(super) fn end(printed: &CapturedOutput) -> String {
     let bytes: Vec<u8> = printed.head.iter().chain(&printed.tail).copied().collect();
     let from = bytes.len().saturating_sub(TAIL_BYTES);
     let text = String::from_utf8_lossy(bytes.get(from..).unwrap_or_default()).into_owned();
@@ -83,7 +85,7 @@ pub(super) fn end(printed: &Printed) -> String {
     text.trim_end().to_owned()
 }
 
-fn last_words(ended: &Ended) -> String {
+fn last_words(ended: &ProcessOutcome) -> String {
     essence(&tail(ended)).map(|line| format!(": {line}")).unwrap_or_default()
 }
 
@@ -93,13 +95,13 @@ pub(super) mod tests {
 
     use super::*;
 
-    pub(crate) fn printed(text: &str) -> Printed {
+    pub(crate) fn printed(text: &str) -> CapturedOutput {
         let head = text.as_bytes().to_vec();
-        Printed { total: head.len() as u64, head, ..Printed::default() }
+        CapturedOutput { total: head.len() as u64, head, ..CapturedOutput::default() }
     }
 
-    pub(crate) fn ended(status: Status, stdout: &str, stderr: &str) -> Ended {
-        Ended {
+    pub(crate) fn ended(status: ProcessStatus, stdout: &str, stderr: &str) -> ProcessOutcome {
+        ProcessOutcome {
             status,
             ended_by: None,
             stdout: printed(stdout),
@@ -111,7 +113,7 @@ pub(super) mod tests {
         }
     }
 
-    fn shown(ended: &Ended) -> String {
+    fn shown(ended: &ProcessOutcome) -> String {
         let Some(failure) = failure(ended) else { return "-".to_owned() };
         format!("{}: {} ({:?})", failure.kind, failure.message, failure.exit_code)
     }
@@ -119,15 +121,24 @@ pub(super) mod tests {
     #[test]
     fn each_end_has_its_kind() {
         let ends = [
-            ended(Status::Exited(0), "fine", ""),
-            ended(Status::Exited(3), "", "loading\nno key\n\n"),
-            ended(Status::Exited(3), "", ""),
-            ended(Status::Signaled(9), "half", ""),
-            ended(Status::NotStarted { errno: Some(2), message: "no `x`".into() }, "", ""),
-            ended(Status::NotStarted { errno: Some(7), message: "too long".into() }, "", ""),
-            Ended { ended_by: Some(EndedBy::Timeout), ..ended(Status::Signaled(15), "", "") },
-            Ended { ended_by: Some(EndedBy::Idle), ..ended(Status::Exited(0), "", "") },
-            Ended { ended_by: Some(EndedBy::Stop), ..ended(Status::Signaled(15), "", "") },
+            ended(ProcessStatus::Exited(0), "fine", ""),
+            ended(ProcessStatus::Exited(3), "", "loading\nno key\n\n"),
+            ended(ProcessStatus::Exited(3), "", ""),
+            ended(ProcessStatus::Signaled(9), "half", ""),
+            ended(ProcessStatus::NotStarted { errno: Some(2), message: "no `x`".into() }, "", ""),
+            ended(ProcessStatus::NotStarted { errno: Some(7), message: "too long".into() }, "", ""),
+            ProcessOutcome {
+                ended_by: Some(TerminationReason::Timeout),
+                ..ended(ProcessStatus::Signaled(15), "", "")
+            },
+            ProcessOutcome {
+                ended_by: Some(TerminationReason::Idle),
+                ..ended(ProcessStatus::Exited(0), "", "")
+            },
+            ProcessOutcome {
+                ended_by: Some(TerminationReason::Stop),
+                ..ended(ProcessStatus::Signaled(15), "", "")
+            },
         ];
         insta::assert_snapshot!(ends.iter().map(shown).collect::<Vec<_>>().join("\n"), @"
         -
@@ -145,7 +156,7 @@ pub(super) mod tests {
     #[test]
     fn a_long_output_keeps_whole_lines_of_its_end() {
         let lines: Vec<_> = (0..2000).map(|n| format!("line {n}")).collect();
-        let failure = failure(&ended(Status::Exited(1), "", &lines.join("\n"))).unwrap();
+        let failure = failure(&ended(ProcessStatus::Exited(1), "", &lines.join("\n"))).unwrap();
         assert!(failure.output_tail.len() <= TAIL_BYTES);
         assert!(failure.output_tail.starts_with("line 15"), "{}", &failure.output_tail[..20]);
         assert!(failure.output_tail.ends_with("line 1999"));
@@ -153,14 +164,18 @@ pub(super) mod tests {
 
     #[test]
     fn a_hole_in_the_output_is_said() {
-        let hole =
-            Printed { head: b"ab".into(), tail: b"yz".into(), total: 26, ..Printed::default() };
+        let hole = CapturedOutput {
+            head: b"ab".into(),
+            tail: b"yz".into(),
+            total: 26,
+            ..CapturedOutput::default()
+        };
         assert_eq!(text(&hole), "ab\n[22 bytes left out]\nyz");
-        let split = Printed {
+        let split = CapturedOutput {
             head: vec![b'a', 0xc3],
             tail: vec![0xa4, b'b'],
             total: 4,
-            ..Printed::default()
+            ..CapturedOutput::default()
         };
         assert_eq!(text(&split), "aäb");
     }

@@ -23,14 +23,14 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    agent::{Denied, Heard, Limit, Prices, StreamDialect, Usage},
-    failure::{Failure, FailureKind},
+    agent::{DeniedTool, QuotaLimit, StreamDialect, StreamState, TokenPrices, TokenUsage},
+    failure::{Failure, ReasonCode},
     workflow::{AgentConfig, AgentKind, AgentOptions, Step},
 };
 use serde_json::Value;
 
-pub use self::turn::{Error, TurnEnd, perform};
-use crate::process::Ended;
+pub use self::turn::{Error, TurnOutcome, perform};
+use crate::process::ProcessOutcome;
 
 /// A request to an agent.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ pub struct AgentRequest<'a> {
     /// The addition to the agent's own system prompt, with every value filled in.
     pub system_prompt: Option<&'a str>,
     /// The session that the prompt is part of.
-    pub session: Session<'a>,
+    pub session: SessionRef<'a>,
     /// The most that may be spent on it, besides what the options say.
     pub budget_usd: Option<f64>,
     /// Where it works.
@@ -74,7 +74,7 @@ pub struct AgentRequest<'a> {
 
 /// A conversation with an agent.
 #[derive(Clone, Copy, Debug)]
-pub struct Session<'a> {
+pub struct SessionRef<'a> {
     /// Its name: a UUID.
     pub id: &'a str,
     /// Set if it exists and is resumed.
@@ -96,11 +96,11 @@ pub struct AgentLaunch {
 
 /// The traces of an agent after the end of its process.
 #[derive(Clone, Copy, Debug)]
-pub struct RunTraces<'a> {
+pub struct AgentExit<'a> {
     /// The result of the process.
-    pub ended: &'a Ended,
+    pub ended: &'a ProcessOutcome,
     /// The state of its stream of events, if it has one.
-    pub heard: Option<&'a Heard>,
+    pub heard: Option<&'a StreamState>,
     /// Where it worked.
     pub cwd: &'a Path,
     /// The worktree around it.
@@ -121,7 +121,7 @@ pub struct AgentReport {
     /// The answer in the form of a schema, if it was asked for one and gave it.
     pub structured: Option<Value>,
     /// The usage, as far as it reported it.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// The cost that it reported.
     pub cost_usd: Option<f64>,
     /// The model that it used.
@@ -131,9 +131,9 @@ pub struct AgentReport {
     /// The tools that it wanted to use and was not allowed to.
     ///
     /// That is no failure by itself: who knows the worktree can tell whether the work was done.
-    pub denied: Vec<Denied>,
+    pub denied: Vec<DeniedTool>,
     /// The limit of an account that it ran into; it counts more than the failure.
-    pub limit: Option<Limit>,
+    pub limit: Option<QuotaLimit>,
     /// The failure, if it did not succeed.
     pub failure: Option<Failure>,
 }
@@ -144,7 +144,7 @@ pub trait Agent: Send + Sync {
     fn launch(&self, request: &AgentRequest<'_>) -> Result<AgentLaunch, Failure>;
 
     /// Judges what the process left behind.
-    fn report(&self, traces: &RunTraces<'_>) -> AgentReport;
+    fn report(&self, traces: &AgentExit<'_>) -> AgentReport;
 
     /// Returns the program that must be installed, to be looked for before anything starts.
     fn program(&self) -> Option<&str>;
@@ -163,7 +163,7 @@ pub trait Agent: Send + Sync {
     }
 
     /// Returns the prices of its tokens, if its configuration has them.
-    fn prices(&self) -> Option<&Prices> {
+    fn prices(&self) -> Option<&TokenPrices> {
         None
     }
 
@@ -190,10 +190,10 @@ pub trait Agent: Send + Sync {
 /// Returns the agent that a workflow configures.
 pub fn agent(config: &AgentConfig) -> Box<dyn Agent> {
     match config {
-        AgentConfig::Claude(config) => Box::new(claude::Claude::new((**config).clone())),
-        AgentConfig::Codex(config) => Box::new(codex::Codex::new((**config).clone())),
-        AgentConfig::Command(config) => Box::new(command::Program::new(config.clone())),
-        AgentConfig::Simulated(config) => Box::new(simulated::Simulated::new(config.clone())),
+        AgentConfig::Claude(config) => Box::new(claude::ClaudeDriver::new((**config).clone())),
+        AgentConfig::Codex(config) => Box::new(codex::CodexDriver::new((**config).clone())),
+        AgentConfig::Command(config) => Box::new(command::CommandDriver::new(config.clone())),
+        AgentConfig::Simulated(config) => Box::new(simulated::SimulatedDriver::new(config.clone())),
     }
 }
 
@@ -208,7 +208,7 @@ fn scratch_file(request: &AgentRequest<'_>, name: &str, text: &str) -> Result<Pa
     let written = fs::File::create(&path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| {
         let message = format!("cannot write `{}` for the agent: {error}", path.display());
-        Failure::new(FailureKind::StoreUnavailable, message)
+        Failure::new(ReasonCode::StoreUnavailable, message)
     })?;
     Ok(path)
 }
@@ -217,18 +217,20 @@ fn scratch_file(request: &AgentRequest<'_>, name: &str, text: &str) -> Result<Pa
 mod tests {
     use std::sync::LazyLock;
 
-    use prodigy_core::template::{Dialect, Names, Script};
+    use prodigy_core::template::{Script, ShellDialect, VarRoots};
 
     use super::*;
 
     static STEP: LazyLock<Step> = LazyLock::new(|| {
-        Step::shell(Script::parse("true", &Names::default(), Dialect::Posix, false).unwrap())
+        Step::shell(
+            Script::parse("true", &VarRoots::default(), ShellDialect::Posix, false).unwrap(),
+        )
     });
 
     /// Returns what a process left behind that ended somehow in a directory.
-    pub(super) fn traces<'a>(ended: &'a Ended, cwd: &'a Path) -> RunTraces<'a> {
+    pub(super) fn traces<'a>(ended: &'a ProcessOutcome, cwd: &'a Path) -> AgentExit<'a> {
         let now = Timestamp::UNIX_EPOCH;
-        RunTraces { ended, heard: None, cwd, worktree: cwd, wants_structured: false, now }
+        AgentExit { ended, heard: None, cwd, worktree: cwd, wants_structured: false, now }
     }
 
     /// Returns what an agent would start for a prompt that is changed in some way.
@@ -248,7 +250,7 @@ mod tests {
             state: Path::new("state"),
             options,
             system_prompt: None,
-            session: Session { id: "11111111-2222-4333-8444-555555555555", resume: false },
+            session: SessionRef { id: "11111111-2222-4333-8444-555555555555", resume: false },
             budget_usd: None,
             cwd: Path::new("/nowhere"),
             worktree: Path::new("/elsewhere"),

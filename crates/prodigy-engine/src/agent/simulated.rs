@@ -9,12 +9,12 @@ use std::{
 use prodigy_core::{
     agent::StreamDialect,
     capture::CaptureFormat,
-    failure::{Failure, FailureKind},
+    failure::{Failure, ReasonCode},
     ids::safe_name,
     workflow::{AgentKind, AgentOptions, SimulatedAgent, SimulatedRequest},
 };
 
-use super::{Agent, AgentLaunch, AgentReport, AgentRequest, RunTraces, claude::lower, stream};
+use super::{Agent, AgentExit, AgentLaunch, AgentReport, AgentRequest, claude::lower, stream};
 
 /// The hidden command that is the agent's process.
 const COMMAND: &str = "__simulate";
@@ -24,17 +24,17 @@ const JUDGEMENTS: &str = "simulated-judgements";
 const LIMIT_FILE: &str = "simulated-limit";
 
 /// The simulated agent.
-pub(super) struct Simulated {
+pub(super) struct SimulatedDriver {
     config: SimulatedAgent,
 }
 
-impl Simulated {
+impl SimulatedDriver {
     pub(super) fn new(config: SimulatedAgent) -> Self {
         Self { config }
     }
 }
 
-impl Simulated {
+impl SimulatedDriver {
     /// Counts the judgements of a step of an item, if a rule is about them: also those of earlier
     /// attempts and of a run that was resumed.
     fn judgement(&self, request: &AgentRequest<'_>) -> Result<u32, Failure> {
@@ -45,7 +45,7 @@ impl Simulated {
         let file = directory.join(safe_name(&format!("{}-{}", request.item, request.step)));
         count(&directory, &file).map_err(|error| {
             let message = format!("cannot count judgements in `{}`: {error}", file.display());
-            Failure::new(FailureKind::StoreUnavailable, message)
+            Failure::new(ReasonCode::StoreUnavailable, message)
         })
     }
 }
@@ -58,7 +58,7 @@ fn count(directory: &Path, file: &Path) -> io::Result<u32> {
     Ok(u32::try_from(file.metadata()?.len()).unwrap_or(u32::MAX))
 }
 
-impl Agent for Simulated {
+impl Agent for SimulatedDriver {
     fn launch(&self, request: &AgentRequest<'_>) -> Result<AgentLaunch, Failure> {
         let step = request.definition;
         let turn = self.config.turn(&SimulatedRequest {
@@ -85,7 +85,7 @@ impl Agent for Simulated {
         Ok(AgentLaunch { argv, stdin, env: Vec::new(), dialect: Some(StreamDialect::Claude) })
     }
 
-    fn report(&self, traces: &RunTraces<'_>) -> AgentReport {
+    fn report(&self, traces: &AgentExit<'_>) -> AgentReport {
         stream::report(traces)
     }
 
@@ -112,7 +112,7 @@ mod tests {
 
     fn launch(rule: SimulatedRule) -> AgentLaunch {
         let config = SimulatedAgent { seed: 1, rules: vec![rule], ..SimulatedAgent::default() };
-        let agent = Simulated::new(config);
+        let agent = SimulatedDriver::new(config);
         assert_eq!(agent.program(), None);
         tests::launch(&agent, "it", &AgentOptions::default(), |_| {}).unwrap()
     }

@@ -13,14 +13,14 @@ const SYNTHETIC: &str = "<synthetic>";
 const MOUTHFUL: u64 = 64 * 1024;
 
 /// The events of one turn, printed as they happen.
-pub(super) struct Speech<'a> {
+pub(super) struct EventPrinter<'a> {
     turn: &'a SimulatedTurn,
     out: &'a mut dyn Write,
     denials: Vec<Value>,
     tools: u32,
 }
 
-impl<'a> Speech<'a> {
+impl<'a> EventPrinter<'a> {
     pub(super) fn new(turn: &'a SimulatedTurn, out: &'a mut dyn Write) -> Self {
         Self { turn, out, denials: Vec::new(), tools: 0 }
     }

@@ -2,21 +2,21 @@
 
 use jiff::tz::TimeZone;
 use prodigy_core::{
-    agent::{Conclusion, Evidence, judge as conclude},
-    failure::{Failure, FailureKind},
+    agent::{Conclusion, RunEvidence, judge as conclude},
+    failure::{Failure, ReasonCode},
 };
 
-use super::{AgentReport, RunTraces, judge};
+use super::{AgentExit, AgentReport, judge};
 
 /// Judges how such an agent ended.
-pub(super) fn report(traces: &RunTraces<'_>) -> AgentReport {
+pub(super) fn report(traces: &AgentExit<'_>) -> AgentReport {
     let Some(heard) = traces.heard else {
         // Nobody listened, so nobody knows.
-        let failure = Failure::new(FailureKind::InternalError, "nobody listened to the agent");
+        let failure = Failure::new(ReasonCode::InternalError, "nobody listened to the agent");
         return AgentReport { failure: Some(failure), ..AgentReport::default() };
     };
     let ended = traces.ended;
-    let report = conclude(Evidence {
+    let report = conclude(RunEvidence {
         end: ended.end(),
         oom_killed: ended.oom_killed,
         heard,
@@ -46,7 +46,7 @@ pub(super) fn report(traces: &RunTraces<'_>) -> AgentReport {
 
 /// Adds the exit code and what the program complained about to a failure; its events say
 /// nothing to people.
-fn with_words(failure: Failure, traces: &RunTraces<'_>) -> Failure {
+fn with_words(failure: Failure, traces: &AgentExit<'_>) -> Failure {
     let failure = judge::with_output(failure, traces.ended);
     let complained = traces.ended.stderr.total > 0;
     let last_words = || traces.heard.map(|heard| heard.last_words().trim_end().to_owned());

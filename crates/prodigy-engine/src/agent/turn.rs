@@ -11,13 +11,13 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::Usage,
+    agent::TokenUsage,
     workflow::{SimulatedEdit, SimulatedEnd, SimulatedTurn},
 };
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::json;
 
-use super::{quota, speech::Speech};
+use super::{quota, speech::EventPrinter};
 use crate::clock;
 
 /// The command that is denied.
@@ -25,7 +25,7 @@ const DENIED: &str = "git commit --all";
 
 /// The end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TurnEnd {
+pub enum TurnOutcome {
     /// With an answer.
     Answered,
     /// With an error, which was said.
@@ -81,22 +81,22 @@ pub fn perform(
     directory: &Path,
     limit: Option<&Path>,
     out: &mut dyn Write,
-) -> Result<TurnEnd, Error> {
+) -> Result<TurnOutcome, Error> {
     let resets_at = quota::limited_until(turn.end, limit, clock::now())?;
     let mut turn = Cow::Borrowed(turn);
     if resets_at.is_some() && !matches!(turn.end, SimulatedEnd::UsageLimit(_)) {
         // It meets the limit of others, and is turned away before it has used anything.
         let turn = turn.to_mut();
-        (turn.cost_usd, turn.tokens) = (0.0, Usage::default());
+        (turn.cost_usd, turn.tokens) = (0.0, TokenUsage::default());
     }
     let turn = &*turn;
-    let mut speech = Speech::new(turn, out);
+    let mut speech = EventPrinter::new(turn, out);
     speech.init()?;
     if let Some(resets_at) = resets_at {
         let message = format!("You've hit your limit · resets at {resets_at:.0}");
         speech.limit(resets_at)?;
         speech.api_error(429, "rate_limit", &message)?;
-        return Ok(TurnEnd::Failed);
+        return Ok(TurnOutcome::Failed);
     }
     wait(Duration::from_millis(turn.delay_ms));
     speech.babble(turn.noise)?;
@@ -121,7 +121,7 @@ pub fn perform(
             }
             // Should the signal be refused, the process still ends without an answer.
             kill_process(getpid(), Signal::KILL).ok();
-            return Ok(TurnEnd::Failed);
+            return Ok(TurnOutcome::Failed);
         }
         SimulatedEnd::Hang => loop {
             wait(Duration::from_secs(3600));
@@ -133,14 +133,18 @@ pub fn perform(
         | SimulatedEnd::OverBudget => {
             work(turn, directory, &mut speech)?;
             fail(turn, &mut speech)?;
-            return Ok(TurnEnd::Failed);
+            return Ok(TurnOutcome::Failed);
         }
     }
-    Ok(TurnEnd::Answered)
+    Ok(TurnOutcome::Answered)
 }
 
 /// Does what is left of the work.
-fn work(turn: &SimulatedTurn, directory: &Path, speech: &mut Speech<'_>) -> Result<(), Error> {
+fn work(
+    turn: &SimulatedTurn,
+    directory: &Path,
+    speech: &mut EventPrinter<'_>,
+) -> Result<(), Error> {
     for edit in &turn.edits {
         make(edit, directory, speech)?;
     }
@@ -153,14 +157,18 @@ fn work(turn: &SimulatedTurn, directory: &Path, speech: &mut Speech<'_>) -> Resu
 }
 
 /// Makes an edit.
-fn make(edit: &SimulatedEdit, directory: &Path, speech: &mut Speech<'_>) -> Result<(), Error> {
+fn make(
+    edit: &SimulatedEdit,
+    directory: &Path,
+    speech: &mut EventPrinter<'_>,
+) -> Result<(), Error> {
     write(edit, directory)?;
     let input = json!({ "file_path": edit.path, "content": edit.content });
     Ok(speech.use_tool("Write", &input, "The file was written")?)
 }
 
 /// Says what went wrong, in the words of the rule or in those of a real agent.
-fn fail(turn: &SimulatedTurn, speech: &mut Speech<'_>) -> io::Result<()> {
+fn fail(turn: &SimulatedTurn, speech: &mut EventPrinter<'_>) -> io::Result<()> {
     let said = |usual: String| if turn.answer.is_empty() { usual } else { turn.answer.clone() };
     match turn.end {
         SimulatedEnd::Status(status) => {
@@ -307,7 +315,7 @@ mod tests {
     }
 
     /// Carries out a turn; returns how it ended and the kinds of its events.
-    fn told(turn: &SimulatedTurn, directory: &Path) -> (TurnEnd, Vec<String>) {
+    fn told(turn: &SimulatedTurn, directory: &Path) -> (TurnOutcome, Vec<String>) {
         let mut out = Vec::new();
         let end = perform(turn, directory, None, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
@@ -323,7 +331,7 @@ mod tests {
     fn edits_are_made_and_told_of() {
         let directory = tempfile::tempdir().unwrap();
         let (end, kinds) = told(&turn(SimulatedEnd::Well), directory.path());
-        assert_eq!(end, TurnEnd::Answered);
+        assert_eq!(end, TurnOutcome::Answered);
         let expected = ["system/init", "assistant/", "user/", "assistant/", "result/success"];
         assert_eq!(kinds, expected);
         told(&turn(SimulatedEnd::Well), directory.path());
@@ -377,7 +385,7 @@ mod tests {
         let costs = [SimulatedEnd::UsageLimit(reset), SimulatedEnd::Well].map(|end| {
             let mut out = Vec::new();
             let end = perform(&turn(end), directory.path(), Some(&file), &mut out).unwrap();
-            assert_eq!(end, TurnEnd::Failed);
+            assert_eq!(end, TurnOutcome::Failed);
             let last = String::from_utf8(out).unwrap().lines().last().unwrap().to_owned();
             let result: serde_json::Value = serde_json::from_str(&last).unwrap();
             result["total_cost_usd"].to_string()

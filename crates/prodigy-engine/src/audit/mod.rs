@@ -14,9 +14,9 @@ mod trail;
 mod verify;
 
 pub use error::Error;
-pub use read::{Records, read};
+pub use read::{AuditReader, read};
 pub use review::{TrailReview, review};
-pub use trail::{Audit, KeptTrail, reference};
+pub use trail::{ArchivedTrail, AuditTrail, reference};
 pub use verify::verify;
 
 /// The longest a record may be.

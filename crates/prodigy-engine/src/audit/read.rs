@@ -12,14 +12,14 @@ use super::{Error, MAX_LINE};
 use crate::store::{self, Layout, open_to_read};
 
 /// The lines of an audit trail, one at a time.
-pub(super) struct Lines {
+pub(super) struct AuditLines {
     path: PathBuf,
     file: Option<BufReader<Take<File>>>,
     buffer: Vec<u8>,
 }
 
 /// One line of an audit trail.
-pub(super) enum Line<'a> {
+pub(super) enum AuditLine<'a> {
     /// A whole one, without its newline.
     Whole(&'a [u8]),
     /// So many bytes without a newline, at the end.
@@ -28,7 +28,7 @@ pub(super) enum Line<'a> {
     TooLong,
 }
 
-impl Lines {
+impl AuditLines {
     /// Opens a file as it is now; one that is not there has no lines.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let file = match open_to_read(path) {
@@ -44,17 +44,17 @@ impl Lines {
     }
 
     /// Returns the next line.
-    pub(super) fn next_line(&mut self) -> Result<Option<Line<'_>>, Error> {
+    pub(super) fn next_line(&mut self) -> Result<Option<AuditLine<'_>>, Error> {
         let Some(file) = &mut self.file else { return Ok(None) };
         self.buffer.clear();
         let limit = u64::try_from(MAX_LINE).unwrap_or(u64::MAX);
         let read = file.by_ref().take(limit).read_until(b'\n', &mut self.buffer);
         let read = read.map_err(|error| store::Error::io("read", &self.path, error))?;
         Ok(match self.buffer.strip_suffix(b"\n") {
-            Some(line) => Some(Line::Whole(line)),
+            Some(line) => Some(AuditLine::Whole(line)),
             None if read == 0 => None,
-            None if read >= MAX_LINE => Some(Line::TooLong),
-            None => Some(Line::Torn(u64::try_from(read).unwrap_or(u64::MAX))),
+            None if read >= MAX_LINE => Some(AuditLine::TooLong),
+            None => Some(AuditLine::Torn(u64::try_from(read).unwrap_or(u64::MAX))),
         })
     }
 }
@@ -62,29 +62,29 @@ impl Lines {
 /// The records of an audit trail, the oldest first.
 ///
 /// They are not checked: a record that can be read may be one that was changed.
-pub struct Records {
-    lines: Lines,
+pub struct AuditReader {
+    lines: AuditLines,
     number: u64,
 }
 
 /// Reads the records of a repository's audit trail as they are now.
-pub fn read(layout: &Layout) -> Result<Records, Error> {
-    Ok(Records { lines: Lines::open(&layout.audit_file())?, number: 0 })
+pub fn read(layout: &Layout) -> Result<AuditReader, Error> {
+    Ok(AuditReader { lines: AuditLines::open(&layout.audit_file())?, number: 0 })
 }
 
-impl Iterator for Records {
+impl Iterator for AuditReader {
     type Item = Result<AuditRecord, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.number += 1;
         let (path, line) = (self.lines.path.clone(), self.number);
         let read = match self.lines.next_line() {
-            Ok(Some(Line::Whole(line))) => {
+            Ok(Some(AuditLine::Whole(line))) => {
                 serde_json::from_slice(line).map_err(|error| error.to_string())
             }
-            Ok(Some(Line::TooLong)) => Err(format!("it is longer than {MAX_LINE} bytes")),
+            Ok(Some(AuditLine::TooLong)) => Err(format!("it is longer than {MAX_LINE} bytes")),
             // Half a record says nothing; `verify` speaks of it.
-            Ok(Some(Line::Torn(_)) | None) => return None,
+            Ok(Some(AuditLine::Torn(_)) | None) => return None,
             Err(error) => return Some(Err(error)),
         };
         Some(read.map_err(|reason| Error::Unreadable { path, line, reason }))

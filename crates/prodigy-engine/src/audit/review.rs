@@ -11,7 +11,7 @@ use prodigy_core::{
 };
 
 use super::{Error, read};
-use crate::store::{Layout, Reader};
+use crate::store::{JournalReader, Layout};
 
 /// The irregularities of an audit trail that its hash chain does not show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +73,7 @@ fn unrecorded(
 fn journalled(layout: &Layout, job: &JobId, since: Timestamp) -> Result<u64, Error> {
     let mut replays = 0;
     // What follows damage cannot be read; `prodigy verify` speaks of it.
-    for record in Reader::open(layout, job)?.map_while(Result::ok) {
+    for record in JournalReader::open(layout, job)?.map_while(Result::ok) {
         // Those of versions without an audit trail say nothing of what allowed them.
         let is_allowed = matches!(&record.event, Event::ReplayStarted { allowed: Some(_), .. });
         replays += u64::from(is_allowed && record.timestamp > since);

@@ -2,7 +2,7 @@
 
 use std::{fs::File, io, os::unix::fs::FileExt as _};
 
-use prodigy_core::audit::{ChainFlaw, ChainHead};
+use prodigy_core::audit::{ChainError, ChainHead};
 
 use super::MAX_LINE;
 
@@ -10,7 +10,7 @@ use super::MAX_LINE;
 const BLOCK: u64 = 8 * 1024;
 
 /// The end of an audit trail.
-pub(super) struct Tail {
+pub(super) struct AuditTail {
     /// Where the last whole line ends.
     pub(super) end: u64,
     /// The number of bytes behind it: an incomplete record.
@@ -18,28 +18,28 @@ pub(super) struct Tail {
 }
 
 /// The mismatch of a tail and its anchor, in words that follow "it is not what was recorded".
-pub(super) enum Misfit {
+pub(super) enum AnchorMismatch {
     /// The file could not be read.
     Io(io::Error),
     /// It says something else.
     Reason(String),
 }
 
-impl From<io::Error> for Misfit {
+impl From<io::Error> for AnchorMismatch {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl From<ChainFlaw> for Misfit {
-    fn from(flaw: ChainFlaw) -> Self {
+impl From<ChainError> for AnchorMismatch {
+    fn from(flaw: ChainError) -> Self {
         Self::Reason(format!("its last line does not fit: {flaw}"))
     }
 }
 
-impl Tail {
+impl AuditTail {
     /// Finds the end of the last whole line.
-    pub(super) fn find(file: &File) -> Result<Self, Misfit> {
+    pub(super) fn find(file: &File) -> Result<Self, AnchorMismatch> {
         let length = file.metadata()?.len();
         let end = after_newline(file, length)?;
         Ok(Self { end, torn: length - end })
@@ -49,7 +49,11 @@ impl Tail {
     ///
     /// Only what stands behind the anchor is read, which is what an append left that was cut
     /// off, and is nearly always nothing.
-    pub(super) fn head(&self, file: &File, anchor: &ChainHead) -> Result<ChainHead, Misfit> {
+    pub(super) fn head(
+        &self,
+        file: &File,
+        anchor: &ChainHead,
+    ) -> Result<ChainHead, AnchorMismatch> {
         let mut behind = Vec::new();
         let mut end = self.end;
         let mut head = loop {
@@ -67,10 +71,10 @@ impl Tail {
         };
         if head.seq < anchor.seq {
             let (have, anchored) = (head.seq, anchor.seq);
-            return Err(Misfit::Reason(format!("it ends at record {have} of {anchored}")));
+            return Err(AnchorMismatch::Reason(format!("it ends at record {have} of {anchored}")));
         }
         if head != *anchor {
-            return Err(ChainFlaw::OtherThanAnchored.into());
+            return Err(ChainError::OtherThanAnchored.into());
         }
         for line in behind.iter().rev() {
             head.follow(line)?;
@@ -80,7 +84,7 @@ impl Tail {
 }
 
 /// Returns the place behind the last newline before `end`.
-fn after_newline(file: &File, end: u64) -> Result<u64, Misfit> {
+fn after_newline(file: &File, end: u64) -> Result<u64, AnchorMismatch> {
     let limit = end.saturating_sub(u64::try_from(MAX_LINE).unwrap_or(u64::MAX));
     let mut to = end;
     while to > limit {
@@ -91,7 +95,7 @@ fn after_newline(file: &File, end: u64) -> Result<u64, Misfit> {
         }
         to = from;
     }
-    if to == 0 { Ok(0) } else { Err(Misfit::Reason("its last line has no end".to_owned())) }
+    if to == 0 { Ok(0) } else { Err(AnchorMismatch::Reason("its last line has no end".to_owned())) }
 }
 
 /// Reads a part of a file.

@@ -5,7 +5,7 @@ mod ground;
 
 use std::{fs, os::unix::fs::PermissionsExt as _, thread};
 
-use prodigy_core::audit::{AuditOutcome, ChainHead, Verified};
+use prodigy_core::audit::{AuditOutcome, AuditVerification, ChainHead};
 
 use self::ground::{Ground, at, said};
 use super::{Error, read, reference, verify};
@@ -17,7 +17,7 @@ fn what_was_appended_is_read_back_and_anchored() {
     let audit = ground.audit();
     assert_eq!(
         ground.verified(),
-        Verified::Whole { head: ChainHead::start(), unanchored: 0, torn: 0 }
+        AuditVerification::Whole { head: ChainHead::start(), unanchored: 0, torn: 0 }
     );
     let first = audit.append(vec![said(1)], at(0)).unwrap();
     let more = vec![said(2).with_outcome(AuditOutcome::Done), said(3)];
@@ -28,7 +28,7 @@ fn what_was_appended_is_read_back_and_anchored() {
     assert_eq!(all.iter().map(|record| record.seq).collect::<Vec<_>>(), [1, 2, 3]);
     let head = ChainHead { seq: 3, hash: all[2].hash.clone() };
     assert_eq!(ground.anchored(), head.to_string());
-    assert_eq!(ground.verified(), Verified::Whole { head, unanchored: 0, torn: 0 });
+    assert_eq!(ground.verified(), AuditVerification::Whole { head, unanchored: 0, torn: 0 });
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn many_threads_make_one_chain() {
     });
     let records = THREADS * APPENDS * 2;
     let head = ChainHead { seq: records, hash: ground.records().last().unwrap().hash.clone() };
-    assert_eq!(ground.verified(), Verified::Whole { head, unanchored: 0, torn: 0 });
+    assert_eq!(ground.verified(), AuditVerification::Whole { head, unanchored: 0, torn: 0 });
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn many_processes_make_one_chain() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
     let head = ChainHead { seq: 18, hash: ground.records().last().unwrap().hash.clone() };
-    assert_eq!(ground.verified(), Verified::Whole { head, unanchored: 0, torn: 0 });
+    assert_eq!(ground.verified(), AuditVerification::Whole { head, unanchored: 0, torn: 0 });
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_second_home_has_a_trail_of_its_own() {
     other.append(2);
     assert_eq!((ground.records().len(), other.records().len()), (1, 2));
     for verified in [ground.verified(), other.verified()] {
-        assert!(matches!(verified, Verified::Whole { unanchored: 0, .. }), "{verified:?}");
+        assert!(matches!(verified, AuditVerification::Whole { unanchored: 0, .. }), "{verified:?}");
     }
 }
 
@@ -117,7 +117,7 @@ fn a_full_disk_is_an_error_and_takes_nothing_with_it() {
     process::run_child(name, "trap '' XFSZ; ulimit -f 16; exec \"$@\"", &ground.directory);
     let entries: Vec<_> = ground.records().into_iter().map(|record| record.said.entry).collect();
     assert_eq!(entries, ["item-001", "item-003"]);
-    assert!(matches!(ground.verified(), Verified::Whole { unanchored: 0, torn: 0, .. }));
+    assert!(matches!(ground.verified(), AuditVerification::Whole { unanchored: 0, torn: 0, .. }));
 }
 
 #[test]
@@ -154,11 +154,17 @@ fn a_head_that_cannot_be_anchored_is_an_error_and_the_next_append_goes_on() {
     let error = ground.audit().append(vec![said(2)], at(0)).unwrap_err();
     assert!(matches!(error, Error::Anchor(_)), "{error:?}");
     let verified = ground.verified();
-    assert!(matches!(verified, Verified::Whole { unanchored: 1, torn: 0, .. }), "{verified:?}");
+    assert!(
+        matches!(verified, AuditVerification::Whole { unanchored: 1, torn: 0, .. }),
+        "{verified:?}"
+    );
     fs::remove_file(&lock).unwrap();
     ground.append(3);
     let entries: Vec<_> = ground.records().into_iter().map(|record| record.said.entry).collect();
     assert_eq!(entries, ["item-001", "item-002", "item-003"]);
     let verified = ground.verified();
-    assert!(matches!(verified, Verified::Whole { unanchored: 0, torn: 0, .. }), "{verified:?}");
+    assert!(
+        matches!(verified, AuditVerification::Whole { unanchored: 0, torn: 0, .. }),
+        "{verified:?}"
+    );
 }

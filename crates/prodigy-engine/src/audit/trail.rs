@@ -11,17 +11,17 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    audit::{AuditOutcome, AuditRecord, ChainHead, NewRecord},
+    audit::{AuditOutcome, AuditRecord, ChainHead, NewAuditRecord},
     ids::{JobId, hex},
 };
 use sha2::{Digest as _, Sha256};
 
 use super::{
     Error, MAX_LINE, review,
-    tail::{Misfit, Tail},
+    tail::{AnchorMismatch, AuditTail},
 };
 use crate::{
-    git::{Anchor, Repo},
+    git::{AuditAnchor, Repo},
     process::ProcessOrigin,
     store::{self, Layout, free_name, open_to_append, rename_projection, write_atomic},
 };
@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// The audit trail of a repository.
 #[derive(Debug)]
-pub struct Audit {
+pub struct AuditTrail {
     layout: Layout,
     path: PathBuf,
     lock: PathBuf,
@@ -43,7 +43,7 @@ pub struct Audit {
 
 /// Where an audit trail and its anchor are kept after a new one was begun.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeptTrail {
+pub struct ArchivedTrail {
     /// The file, if there was one.
     pub file: Option<PathBuf>,
     /// The reference, if there was one.
@@ -59,7 +59,7 @@ pub fn reference(layout: &Layout) -> String {
     format!("refs/prodigy/audit/{}-{}", layout.repo(), hex(hash.get(..4).unwrap_or_default()))
 }
 
-impl Audit {
+impl AuditTrail {
     /// Opens the audit trail of a repository to append to it.
     pub fn open(layout: &Layout, repo: &Repo) -> Result<Self, Error> {
         let (path, lock) = (layout.audit_file(), layout.audit_lock());
@@ -73,13 +73,17 @@ impl Audit {
     ///
     /// If this fails, what the records announce must not be done. Some of them may be in the
     /// file nevertheless: an intention without an outcome.
-    pub fn append(&self, said: Vec<NewRecord>, now: Timestamp) -> Result<Vec<AuditRecord>, Error> {
+    pub fn append(
+        &self,
+        said: Vec<NewAuditRecord>,
+        now: Timestamp,
+    ) -> Result<Vec<AuditRecord>, Error> {
         if said.is_empty() {
             return Ok(Vec::new());
         }
         let _lock = wait_for(&self.lock)?;
         let mut file = open_to_append(&self.path)?;
-        let tail = Tail::find(&file).map_err(|misfit| self.misfit(misfit))?;
+        let tail = AuditTail::find(&file).map_err(|misfit| self.misfit(misfit))?;
         let anchor = self.anchor(&tail)?;
         let anchored = head_of(&self.reference, &anchor)?;
         let mut head = tail.head(&file, &anchored).map_err(|misfit| self.misfit(misfit))?;
@@ -112,9 +116,9 @@ impl Audit {
 
     /// Begins a new trail with a record that says so. The old one and its anchor are kept beside it;
     /// returns where.
-    pub fn restart(&self, said: NewRecord, now: Timestamp) -> Result<KeptTrail, Error> {
+    pub fn restart(&self, said: NewAuditRecord, now: Timestamp) -> Result<ArchivedTrail, Error> {
         let time = now.strftime("%Y%m%dT%H%M%SZ").to_string();
-        let mut kept = KeptTrail::default();
+        let mut kept = ArchivedTrail::default();
         {
             let _lock = wait_for(&self.lock)?;
             if self.path.symlink_metadata().is_ok() {
@@ -149,7 +153,7 @@ impl Audit {
     /// Returns the anchor; that of an empty trail is made first.
     ///
     /// Because it is there before the first record, records without one have lost it.
-    fn anchor(&self, tail: &Tail) -> Result<Anchor, Error> {
+    fn anchor(&self, tail: &AuditTail) -> Result<AuditAnchor, Error> {
         if let Some(anchor) = self.repo.anchor(&self.reference).map_err(Error::Anchor)? {
             return Ok(anchor);
         }
@@ -169,7 +173,7 @@ impl Audit {
     }
 
     /// Puts half a record aside that an append left which was cut off.
-    fn cut_off(&self, file: &File, tail: &Tail, now: Timestamp) -> Result<(), Error> {
+    fn cut_off(&self, file: &File, tail: &AuditTail, now: Timestamp) -> Result<(), Error> {
         if tail.torn == 0 {
             return Ok(());
         }
@@ -183,16 +187,16 @@ impl Audit {
         cut.map_err(|error| store::Error::io("cut the end off", &self.path, error).into())
     }
 
-    fn misfit(&self, misfit: Misfit) -> Error {
+    fn misfit(&self, misfit: AnchorMismatch) -> Error {
         match misfit {
-            Misfit::Io(error) => store::Error::io("read", &self.path, error).into(),
-            Misfit::Reason(reason) => Error::Unfit { path: self.path.clone(), reason },
+            AnchorMismatch::Io(error) => store::Error::io("read", &self.path, error).into(),
+            AnchorMismatch::Reason(reason) => Error::Unfit { path: self.path.clone(), reason },
         }
     }
 }
 
 /// Reads the head that an anchor holds.
-pub(super) fn head_of(reference: &str, anchor: &Anchor) -> Result<ChainHead, Error> {
+pub(super) fn head_of(reference: &str, anchor: &AuditAnchor) -> Result<ChainHead, Error> {
     let no_head = |reason| Error::NoHead { reference: reference.to_owned(), reason };
     anchor.text.parse().map_err(no_head)
 }

@@ -1,36 +1,36 @@
 //! Checking the audit trail of a repository.
 
-use prodigy_core::audit::{ChainFlaw, Verified, Verifier};
+use prodigy_core::audit::{AuditVerification, ChainError, ChainVerifier};
 
 use super::{
     Error, MAX_LINE,
-    read::{Line, Lines},
+    read::{AuditLine, AuditLines},
     trail::{head_of, reference, wait_for},
 };
 use crate::{git::Repo, store::Layout};
 
 /// Checks every record of a repository's audit trail, and its anchor.
-pub fn verify(layout: &Layout, repo: &Repo) -> Result<Verified, Error> {
+pub fn verify(layout: &Layout, repo: &Repo) -> Result<AuditVerification, Error> {
     let reference = reference(layout);
     let (anchor, mut lines) = {
         // The file and its anchor are looked at together: an append changes both.
         let lock = layout.audit_lock();
         let _lock = if lock.exists() { Some(wait_for(&lock)?) } else { None };
         let anchor = repo.anchor(&reference).map_err(Error::Anchor)?;
-        (anchor, Lines::open(&layout.audit_file())?)
+        (anchor, AuditLines::open(&layout.audit_file())?)
     };
     let anchor = anchor.map(|anchor| head_of(&reference, &anchor)).transpose()?;
-    let mut verifier = Verifier::new(anchor);
+    let mut verifier = ChainVerifier::new(anchor);
     while let Some(line) = lines.next_line()? {
         let goes_on = match line {
-            Line::Whole(line) => verifier.take(line),
-            Line::Torn(bytes) => {
+            AuditLine::Whole(line) => verifier.take(line),
+            AuditLine::Torn(bytes) => {
                 verifier.take_torn(bytes);
                 false
             }
-            Line::TooLong => {
+            AuditLine::TooLong => {
                 let reason = format!("it is longer than {MAX_LINE} bytes");
-                verifier.break_off(ChainFlaw::NoRecord(reason));
+                verifier.break_off(ChainError::NoRecord(reason));
                 false
             }
         };

@@ -4,24 +4,24 @@ use std::collections::HashSet;
 
 use prodigy_core::{
     Timestamp,
-    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewAuditRecord},
     dlq::EntryStatus,
-    event::{EntryChange, Event, Fact, Withdrawal},
+    event::{EntryChange, EntryRemoval, Event, NewEvent},
     ids::{ItemId, JobId},
     mask::Mask,
 };
 use serde_json::value::RawValue;
 
-use super::{Error, projection::Projection, scan::Scan};
+use super::{Error, projection::DeadLetterWriter, scan::JournalScan};
 use crate::{
     audit,
     lost_end::refuse_lost_end,
-    store::{Durability, JobLock, Journal, Layout, read_edit, write_edit},
+    store::{Durability, JobLock, JournalWriter, Layout, read_edit, write_edit},
 };
 
 /// Something that is done to entries by hand.
 #[derive(Clone, Debug)]
-pub enum Amendment {
+pub enum DeadLetterAction {
     /// The items are left out; their entries stay to be read.
     Drop,
     /// The entries are deleted; items that were still waiting are left out.
@@ -41,7 +41,7 @@ pub enum Amendment {
 
 /// A manual change of a job's entries: the person, the time and the reason.
 #[derive(Clone, Copy, Debug)]
-pub struct Amending<'a> {
+pub struct DeadLetterEditor<'a> {
     /// Where the job is.
     pub layout: &'a Layout,
     /// The job.
@@ -57,11 +57,11 @@ pub struct Amending<'a> {
 }
 
 /// The function that appends to the audit trail.
-pub type Trail<'a> = dyn FnMut(Vec<NewRecord>) -> Result<(), audit::Error> + 'a;
+pub type AuditSink<'a> = dyn FnMut(Vec<NewAuditRecord>) -> Result<(), audit::Error> + 'a;
 
 /// A failure to change entries.
 #[derive(Debug, thiserror::Error)]
-pub enum AmendError {
+pub enum EditorError {
     /// The dead letters cannot be read or changed.
     #[error(transparent)]
     Queue(#[from] Error),
@@ -70,20 +70,20 @@ pub enum AmendError {
     Audit(#[source] audit::Error),
 }
 
-impl From<crate::store::Error> for AmendError {
+impl From<crate::store::Error> for EditorError {
     fn from(error: crate::store::Error) -> Self {
         Self::Queue(error.into())
     }
 }
 
-impl Amending<'_> {
+impl DeadLetterEditor<'_> {
     /// Changes entries; returns those that could be changed. The job must not be running.
     pub fn amend(
         &self,
         items: &[ItemId],
-        amendment: &Amendment,
-        trail: &mut Trail<'_>,
-    ) -> Result<Vec<ItemId>, AmendError> {
+        amendment: &DeadLetterAction,
+        trail: &mut AuditSink<'_>,
+    ) -> Result<Vec<ItemId>, EditorError> {
         // A job that was never recorded must not get a lock.
         crate::store::last_seq(self.layout, self.job)?;
         let lock = JobLock::take(self.layout, self.job)?;
@@ -98,10 +98,10 @@ impl Amending<'_> {
         &self,
         _lock: &JobLock,
         items: &[ItemId],
-        amendment: &Amendment,
-        trail: &mut Trail<'_>,
-    ) -> Result<Vec<ItemId>, AmendError> {
-        let mut scan = Scan::read(self.layout, self.job, u64::MAX)?;
+        amendment: &DeadLetterAction,
+        trail: &mut AuditSink<'_>,
+    ) -> Result<Vec<ItemId>, EditorError> {
+        let mut scan = JournalScan::read(self.layout, self.job, u64::MAX)?;
         let mut seen = HashSet::new();
         let fit = |item: &&ItemId| scan.dead.get(*item).is_some_and(|dead| amendment.fits(dead));
         let chosen = items.iter().filter(fit).filter(|item| seen.insert(*item));
@@ -121,17 +121,17 @@ impl Amending<'_> {
     /// Appends to the journal what the audit trail announces, and brings the files up to date.
     pub(super) fn carry_out(
         &self,
-        mut scan: Scan,
-        records: Vec<NewRecord>,
-        facts: impl FnOnce() -> Result<Vec<Fact>, Error>,
-        trail: &mut Trail<'_>,
-    ) -> Result<(), AmendError> {
+        mut scan: JournalScan,
+        records: Vec<NewAuditRecord>,
+        facts: impl FnOnce() -> Result<Vec<NewEvent>, Error>,
+        trail: &mut AuditSink<'_>,
+    ) -> Result<(), EditorError> {
         let Self { layout, job, now, .. } = *self;
         layout.refuse_elsewhere(job)?;
         refuse_lost_end(layout, job)?;
-        trail(records.clone()).map_err(AmendError::Audit)?;
+        trail(records.clone()).map_err(EditorError::Audit)?;
         let known = scan.last_seq;
-        let (mut journal, _) = Journal::open(layout, job, Durability::Full)?;
+        let (mut journal, _) = JournalWriter::open(layout, job, Durability::Full)?;
         let written = journal.append(facts()?, now)?;
         journal.durable()?;
         for record in &written {
@@ -146,23 +146,25 @@ impl Amending<'_> {
     }
 
     /// Returns what is recorded of it.
-    fn event(&self, amendment: &Amendment) -> Result<Event, Error> {
+    fn event(&self, amendment: &DeadLetterAction) -> Result<Event, Error> {
         let Self { layout, job, by, reason, .. } = *self;
         let (by, reason) = (by.to_owned(), reason.to_owned());
         let change = match amendment {
-            Amendment::Drop => {
-                return Ok(Event::DlqItemRemoved { how: Withdrawal::Dropped, reason, by });
+            DeadLetterAction::Drop => {
+                return Ok(Event::DlqItemRemoved { how: EntryRemoval::Dropped, reason, by });
             }
-            Amendment::Clear => {
-                return Ok(Event::DlqItemRemoved { how: Withdrawal::Cleared, reason, by });
+            DeadLetterAction::Clear => {
+                return Ok(Event::DlqItemRemoved { how: EntryRemoval::Cleared, reason, by });
             }
-            Amendment::Adopt => {
-                return Ok(Event::DlqItemRemoved { how: Withdrawal::Adopted, reason, by });
+            DeadLetterAction::Adopt => {
+                return Ok(Event::DlqItemRemoved { how: EntryRemoval::Adopted, reason, by });
             }
-            Amendment::Quarantine { owner } => EntryChange::Quarantined { owner: owner.clone() },
-            Amendment::Release => EntryChange::Released,
+            DeadLetterAction::Quarantine { owner } => {
+                EntryChange::Quarantined { owner: owner.clone() }
+            }
+            DeadLetterAction::Release => EntryChange::Released,
             // The journal names the data, so it has to be there first.
-            Amendment::Edit(data) => {
+            DeadLetterAction::Edit(data) => {
                 EntryChange::Edited { input_hash: write_edit(layout, job, data)? }
             }
         };
@@ -173,23 +175,23 @@ impl Amending<'_> {
     /// one for all that are deleted.
     fn announced(
         &self,
-        amendment: &Amendment,
+        amendment: &DeadLetterAction,
         items: &[ItemId],
-        scan: &mut Scan,
-    ) -> Vec<NewRecord> {
+        scan: &mut JournalScan,
+    ) -> Vec<NewAuditRecord> {
         let record = self.record(match amendment {
-            Amendment::Drop => AuditAction::Drop,
-            Amendment::Clear => AuditAction::Clear,
-            Amendment::Adopt => AuditAction::Adopt,
-            Amendment::Quarantine { .. } => AuditAction::Quarantine,
-            Amendment::Release => AuditAction::Release,
-            Amendment::Edit(_) => AuditAction::Edit,
+            DeadLetterAction::Drop => AuditAction::Drop,
+            DeadLetterAction::Clear => AuditAction::Clear,
+            DeadLetterAction::Adopt => AuditAction::Adopt,
+            DeadLetterAction::Quarantine { .. } => AuditAction::Quarantine,
+            DeadLetterAction::Release => AuditAction::Release,
+            DeadLetterAction::Edit(_) => AuditAction::Edit,
         });
-        if matches!(amendment, Amendment::Clear) {
+        if matches!(amendment, DeadLetterAction::Clear) {
             let entries = Some(u64::try_from(items.len()).unwrap_or(u64::MAX));
-            return vec![NewRecord { entries, ..record }];
+            return vec![NewAuditRecord { entries, ..record }];
         }
-        let of_entry = |item: &ItemId| NewRecord {
+        let of_entry = |item: &ItemId| NewAuditRecord {
             entry: item.to_string(),
             revision: scan.revision(item),
             ..record.clone()
@@ -198,21 +200,21 @@ impl Amending<'_> {
     }
 
     /// Returns a record of the audit trail about something that is done to an entry.
-    pub(super) fn record(&self, action: AuditAction) -> NewRecord {
-        let mut record = NewRecord::new(self.by, self.identity, action, self.job.clone());
+    pub(super) fn record(&self, action: AuditAction) -> NewAuditRecord {
+        let mut record = NewAuditRecord::new(self.by, self.identity, action, self.job.clone());
         record.reason = Some(self.reason.to_owned()).filter(|reason| !reason.is_empty());
         record
     }
 }
 
 /// Returns what happened to an item.
-pub(super) fn fact(item: &ItemId, event: Event) -> Fact {
-    Fact { agent_id: None, item_id: Some(item.clone()), event }
+pub(super) fn fact(item: &ItemId, event: Event) -> NewEvent {
+    NewEvent { agent_id: None, item_id: Some(item.clone()), event }
 }
 
-impl Amendment {
+impl DeadLetterAction {
     /// Returns whether it can be done to an entry.
-    fn fits(&self, dead: &super::scan::Dead) -> bool {
+    fn fits(&self, dead: &super::scan::ScannedEntry) -> bool {
         let is_fit = match dead.status {
             EntryStatus::Open => true,
             EntryStatus::Resolved | EntryStatus::Dropped => matches!(self, Self::Clear),
@@ -230,7 +232,7 @@ pub fn item_data(
     job: &JobId,
     item: &ItemId,
 ) -> Result<Option<Box<RawValue>>, Error> {
-    let mut scan = Scan::read(layout, job, u64::MAX)?;
+    let mut scan = JournalScan::read(layout, job, u64::MAX)?;
     let letter = scan.letters.take(item);
     if let Some(sha256) = letter.as_ref().and_then(|letter| letter.edited()) {
         return Ok(Some(read_edit(layout, job, sha256)?));
@@ -241,10 +243,10 @@ pub fn item_data(
 }
 
 /// Writes what changed, and whatever was missing before.
-fn update(layout: &Layout, job: &JobId, scan: &mut Scan, known: u64) -> Result<(), Error> {
+fn update(layout: &Layout, job: &JobId, scan: &mut JournalScan, known: u64) -> Result<(), Error> {
     let covered = super::index::last_mark(layout, job)?.map_or(0, |mark| mark.seq);
     let spool = scan.spool();
-    let mut projection = Projection::new(layout, job, Mask::default(), spool.clone());
+    let mut projection = DeadLetterWriter::new(layout, job, Mask::default(), spool.clone());
     let changed = scan.changed_after(covered.min(known));
     scan.write(&changed, &mut projection, spool.as_ref())?;
     projection.listing.mark(scan.last_seq);

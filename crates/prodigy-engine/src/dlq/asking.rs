@@ -7,37 +7,40 @@ use std::collections::BTreeSet;
 
 use prodigy_core::{
     Timestamp,
-    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewAuditRecord},
     dlq::{DeadLetteredItem, EntryStatus},
-    event::{ApprovalRequested, Event},
+    event::{ApprovalRequest, Event},
     ids::ItemId,
     replay::{
-        ApprovalState, Asked, Need, Ruling, Verdict,
-        approval::{self, Approver, GroupRules, Refusal, Vote, Word},
+        ApprovalState, NextAction, ReplayDecision, ReplayTrigger, ReplayVerdict,
+        approval::{self, ApprovalError, ApprovalResponse, Approver, ApproverRules, Vote},
     },
 };
 
-use super::{AmendError, Amending, Bench, Error, Queue, Trail, amend::fact, scan::Scan};
+use super::{
+    AuditSink, DeadLetterEditor, DeadLetterStore, EditorError, Error, ReplayEvaluator, amend::fact,
+    scan::JournalScan,
+};
 use crate::{
-    governance::SignersFiles,
+    governance::SignerFiles,
     identity::{self, AllowedSigners, SigningKey},
     store::JobLock,
 };
 
 /// Where people are asked, and by which rules.
 #[derive(Clone, Copy, Debug)]
-pub struct Asking<'a> {
+pub struct ApprovalService<'a> {
     /// The entries.
-    pub queue: &'a Queue,
+    pub queue: &'a DeadLetterStore,
     /// The evaluator of their replays.
-    pub bench: &'a Bench,
+    pub bench: &'a ReplayEvaluator,
     /// The person who requests or answers, the time, and the reason.
-    pub amending: Amending<'a>,
+    pub amending: DeadLetterEditor<'a>,
 }
 
 /// An approval request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requested {
+pub struct PendingApproval {
     /// The item.
     pub item: ItemId,
     /// The digest of the replay to approve.
@@ -54,7 +57,7 @@ pub struct Requested {
 
 /// A person's answer to an approval request.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer<'a> {
+pub struct VoteRequest<'a> {
     /// The item.
     pub item: &'a ItemId,
     /// Yes or no.
@@ -64,12 +67,12 @@ pub struct Answer<'a> {
     /// The key that they sign with, if they sign.
     pub key: Option<&'a SigningKey>,
     /// The files of signers that the policy names.
-    pub signers: &'a SignersFiles,
+    pub signers: &'a SignerFiles,
 }
 
 /// An answer that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answered {
+pub struct VoteOutcome {
     /// The digest that was approved or rejected.
     pub digest: String,
     /// The kind of proof of the approver's identity.
@@ -80,10 +83,10 @@ pub struct Answered {
 
 /// The reason that an answer was not accepted.
 #[derive(Debug, thiserror::Error)]
-pub enum AnswerError {
+pub enum VoteError {
     /// It is not one that counts; the audit trail says so.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ApprovalError),
     /// The item has no entry.
     #[error("there is no dead letter of item `{0}`")]
     NoEntry(ItemId),
@@ -92,16 +95,16 @@ pub enum AnswerError {
     Identity(#[from] identity::Error),
     /// It could not be recorded.
     #[error(transparent)]
-    Amend(#[from] AmendError),
+    Amend(#[from] EditorError),
 }
 
-impl From<Error> for AnswerError {
+impl From<Error> for VoteError {
     fn from(error: Error) -> Self {
         Self::Amend(error.into())
     }
 }
 
-impl Asking<'_> {
+impl ApprovalService<'_> {
     /// Asks people to agree to replays that wait for that; returns what they are asked. What
     /// they were asked before and still holds is not asked anew.
     ///
@@ -111,17 +114,17 @@ impl Asking<'_> {
         _lock: &JobLock,
         items: &[ItemId],
         forced: &BTreeSet<ItemId>,
-        trail: &mut Trail<'_>,
-    ) -> Result<Vec<Requested>, AmendError> {
+        trail: &mut AuditSink<'_>,
+    ) -> Result<Vec<PendingApproval>, EditorError> {
         let mut requested = Vec::new();
         let (mut facts, mut records) = (Vec::new(), Vec::new());
         for item in items {
             let Some(entry) = self.queue.entry(item)? else { continue };
             let is_forced = forced.contains(item);
-            let asked = if is_forced { Asked::Forced } else { Asked::Asked };
+            let asked = if is_forced { ReplayTrigger::Forced } else { ReplayTrigger::Asked };
             let ruling = self.bench.ruling_on(&entry, asked, self.amending.now);
-            let is_askable = ruling.needs != Some(Need::Members);
-            if ruling.verdict != Verdict::Approval || !is_askable {
+            let is_askable = ruling.needs != Some(NextAction::Members);
+            if ruling.verdict != ReplayVerdict::Approval || !is_askable {
                 continue;
             }
             if let Some(kept) = self.kept(&entry, &ruling) {
@@ -137,7 +140,7 @@ impl Asking<'_> {
             record.policy_snapshot = Some(request.policy_snapshot.clone());
             record.digest = Some(request.digest.clone());
             records.push(record);
-            requested.push(Requested {
+            requested.push(PendingApproval {
                 item: item.clone(),
                 digest: request.digest.clone(),
                 group: request.group.clone(),
@@ -148,21 +151,25 @@ impl Asking<'_> {
             facts.push(fact(item, Event::ApprovalRequested(Box::new(request))));
         }
         if !facts.is_empty() {
-            let scan = Scan::read(self.amending.layout, self.amending.job, u64::MAX)?;
+            let scan = JournalScan::read(self.amending.layout, self.amending.job, u64::MAX)?;
             self.amending.carry_out(scan, records, || Ok(facts), trail)?;
         }
         Ok(requested)
     }
 
     /// Returns what people were asked before, if that still holds.
-    fn kept(&self, entry: &DeadLetteredItem, ruling: &Ruling<'_>) -> Option<Requested> {
+    fn kept(
+        &self,
+        entry: &DeadLetteredItem,
+        ruling: &ReplayDecision<'_>,
+    ) -> Option<PendingApproval> {
         let agreement = self.bench.agreement(entry, ruling, self.amending.now)?;
         let missing = match agreement.state {
             ApprovalState::Pending { granted, needed } => needed.saturating_sub(granted),
             ApprovalState::Granted | ApprovalState::SelfApproval => 0,
             ApprovalState::Expired | ApprovalState::Rejected | ApprovalState::Void => return None,
         };
-        Some(Requested {
+        Some(PendingApproval {
             item: entry.item_id.clone(),
             digest: agreement.approval.digest.clone(),
             group: agreement.approval.group.clone(),
@@ -176,14 +183,14 @@ impl Asking<'_> {
     fn ask(
         &self,
         entry: &DeadLetteredItem,
-        ruling: &Ruling<'_>,
+        ruling: &ReplayDecision<'_>,
         forced: bool,
-    ) -> ApprovalRequested {
+    ) -> ApprovalRequest {
         let group = self.bench.policy().group(ruling.rule);
         // A moment that no calendar has is as good as never.
         let expires_at = self.amending.now.checked_add(group.ttl).unwrap_or(Timestamp::MAX);
         let shown = self.bench.shown_anew(entry, ruling, expires_at);
-        ApprovalRequested {
+        ApprovalRequest {
             digest: shown.digest(),
             by: self.amending.by.to_owned(),
             rule: shown.rule,
@@ -201,25 +208,25 @@ impl Asking<'_> {
     pub fn answer(
         &self,
         _lock: &JobLock,
-        answer: Answer<'_>,
-        trail: &mut Trail<'_>,
-    ) -> Result<Answered, AnswerError> {
+        answer: VoteRequest<'_>,
+        trail: &mut AuditSink<'_>,
+    ) -> Result<VoteOutcome, VoteError> {
         let Some(entry) = self.queue.entry(answer.item)? else {
-            return Err(AnswerError::NoEntry(answer.item.clone()));
+            return Err(VoteError::NoEntry(answer.item.clone()));
         };
         let ruling = self.bench.ruling_on(&entry, asked(&entry), self.amending.now);
         let mut record = self.announced(&entry, &ruling, answer);
-        let taken = self.may(&entry, &ruling, answer).map_err(AnswerError::from);
+        let taken = self.may(&entry, &ruling, answer).map_err(VoteError::from);
         let taken = taken.and_then(|digest| {
             let signature = answer.key.map(|key| self.sign(&digest, &ruling, answer, key));
             Ok((digest, signature.transpose()?))
         });
         let (digest, signature) = match taken {
             Ok(taken) => taken,
-            Err(AnswerError::Refused(refusal)) => {
+            Err(VoteError::Refused(refusal)) => {
                 record.decision = Some(refusal.code().to_owned());
                 let refused = record.with_outcome(AuditOutcome::Refused);
-                trail(vec![refused]).map_err(AmendError::Audit)?;
+                trail(vec![refused]).map_err(EditorError::Audit)?;
                 return Err(refusal.into());
             }
             Err(error) => return Err(error),
@@ -228,19 +235,19 @@ impl Asking<'_> {
         (record.digest, record.identity) = (Some(digest.clone()), identity);
         let event = self.event(answer.vote, digest.clone(), identity, signature);
         let facts = || Ok(vec![fact(answer.item, event)]);
-        let scan = Scan::read(self.amending.layout, self.amending.job, u64::MAX)?;
+        let scan = JournalScan::read(self.amending.layout, self.amending.job, u64::MAX)?;
         self.amending.carry_out(scan, vec![record], facts, trail)?;
         let state = self.state(answer.item)?;
-        Ok(Answered { digest, identity, state })
+        Ok(VoteOutcome { digest, identity, state })
     }
 
     /// Returns what the audit trail says of an answer.
     fn announced(
         &self,
         entry: &DeadLetteredItem,
-        ruling: &Ruling<'_>,
-        answer: Answer<'_>,
-    ) -> NewRecord {
+        ruling: &ReplayDecision<'_>,
+        answer: VoteRequest<'_>,
+    ) -> NewAuditRecord {
         let mut record = self.amending.record(match answer.vote {
             Vote::Approve => AuditAction::Approve,
             Vote::Reject => AuditAction::Reject,
@@ -276,25 +283,25 @@ impl Asking<'_> {
     fn may(
         &self,
         entry: &DeadLetteredItem,
-        ruling: &Ruling<'_>,
-        answer: Answer<'_>,
-    ) -> Result<String, Refusal> {
+        ruling: &ReplayDecision<'_>,
+        answer: VoteRequest<'_>,
+    ) -> Result<String, ApprovalError> {
         let now = self.amending.now;
         let name = self.amending.by;
         let approver = Approver { name, identity: identity(answer.key.is_some()) };
-        let word = Word { vote: answer.vote, expect: answer.expect, approver };
+        let word = ApprovalResponse { vote: answer.vote, expect: answer.expect, approver };
         let policy = self.bench.policy();
         if let Some(group) = policy.group_without_members(ruling.rule) {
-            return Err(Refusal::NoMembers { group: group.to_owned() });
+            return Err(ApprovalError::NoMembers { group: group.to_owned() });
         }
         let agreement = self.bench.agreement(entry, ruling, now);
         let Some(agreement) = agreement.filter(|_| entry.status == EntryStatus::Open) else {
             return match &entry.approval {
-                Some(approval) if self.bench.is_used_up(approval) => Err(Refusal::Consumed),
-                Some(_) | None => Err(Refusal::NothingRequested),
+                Some(approval) if self.bench.is_used_up(approval) => Err(ApprovalError::Consumed),
+                Some(_) | None => Err(ApprovalError::NothingRequested),
             };
         };
-        let rules = GroupRules::of(policy, ruling.rule, &agreement.involved);
+        let rules = ApproverRules::of(policy, ruling.rule, &agreement.involved);
         approval::may_say(Some(agreement.approval), &word, &agreement.shown, &rules, now)?;
         Ok(agreement.approval.digest.clone())
     }
@@ -303,11 +310,11 @@ impl Asking<'_> {
     fn sign(
         &self,
         digest: &str,
-        ruling: &Ruling<'_>,
-        answer: Answer<'_>,
+        ruling: &ReplayDecision<'_>,
+        answer: VoteRequest<'_>,
         key: &SigningKey,
-    ) -> Result<String, AnswerError> {
-        let bad = |why: String| AnswerError::Refused(Refusal::BadSignature { why });
+    ) -> Result<String, VoteError> {
+        let bad = |why: String| VoteError::Refused(ApprovalError::BadSignature { why });
         let group = self.bench.policy().group(ruling.rule);
         let Some(signers) = &group.allowed_signers else {
             let why = "the policy names no `allowed_signers` that it could be checked against";
@@ -326,10 +333,10 @@ impl Asking<'_> {
     }
 
     /// Returns how far an agreement has come.
-    fn state(&self, item: &ItemId) -> Result<ApprovalState, AnswerError> {
+    fn state(&self, item: &ItemId) -> Result<ApprovalState, VoteError> {
         let now = self.amending.now;
         let entry = self.queue.entry(item)?;
-        let entry = entry.ok_or_else(|| AnswerError::NoEntry(item.clone()))?;
+        let entry = entry.ok_or_else(|| VoteError::NoEntry(item.clone()))?;
         let ruling = self.bench.ruling_on(&entry, asked(&entry), now);
         let agreement = self.bench.agreement(&entry, &ruling, now);
         Ok(agreement.map_or(ApprovalState::Void, |agreement| agreement.state))
@@ -337,9 +344,9 @@ impl Asking<'_> {
 }
 
 /// Returns how much somebody wanted what people are asked about.
-fn asked(entry: &DeadLetteredItem) -> Asked {
+fn asked(entry: &DeadLetteredItem) -> ReplayTrigger {
     let is_forced = entry.approval.as_ref().is_some_and(|approval| approval.forced);
-    if is_forced { Asked::Forced } else { Asked::Asked }
+    if is_forced { ReplayTrigger::Forced } else { ReplayTrigger::Asked }
 }
 
 fn identity(is_signed: bool) -> IdentityKind {

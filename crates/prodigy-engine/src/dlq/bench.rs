@@ -8,24 +8,25 @@ use std::{
 use prodigy_core::{
     Timestamp,
     audit::AuditAction,
-    dlq::{DeadLetteredItem, EntryStatus, RunFacts},
+    dlq::{DeadLetteredItem, EntryStatus, RunFingerprint},
     effect::EffectState,
     ids::JobId,
     replay::{
-        self, ApprovalState, Asked, Counters, EffectEvidence, Policy, Ruling, Situation, Subject,
-        approval::{self, Approval, GroupRules, Shown},
+        self, ApprovalState, EffectEvidence, EntryFacts, EvaluationContext, ReplayCounters,
+        ReplayDecision, ReplayPolicy, ReplayTrigger,
+        approval::{self, Approval, ApprovalScope, ApproverRules},
     },
 };
 
-use super::{Error, Heading, Queue, ReplayBase};
+use super::{DeadLetterStore, DeadLetterSummary, Error, ReplayBase};
 use crate::{audit, store::Layout};
 
 /// The evaluator of replays of a job's entries: the policy, the run facts of a replay, and the
 /// replays counted so far.
 #[derive(Clone, Debug)]
-pub struct Bench {
-    policy: Arc<Policy>,
-    run: Option<RunFacts>,
+pub struct ReplayEvaluator {
+    policy: Arc<ReplayPolicy>,
+    run: Option<RunFingerprint>,
     /// The fingerprints of the workflow, the programs and the variables of a replay.
     fingerprints: Option<[String; 2]>,
     /// The workflow that would run if somebody asked for the newest.
@@ -49,11 +50,11 @@ pub struct Bench {
 
 /// The approval of an entry, and its state.
 #[derive(Clone, Debug)]
-pub struct Agreement<'a> {
+pub struct ApprovalProgress<'a> {
     /// The approval that was requested.
     pub approval: &'a Approval,
     /// The facts that a person would be shown now.
-    pub shown: Shown,
+    pub shown: ApprovalScope,
     /// The state of the approval.
     pub state: ApprovalState,
     /// Those whose own agreement does not count.
@@ -62,20 +63,24 @@ pub struct Agreement<'a> {
 
 /// The facts about an entry that a list does not have.
 #[derive(Clone, Copy, Default)]
-struct Known<'a> {
+struct EntryDetails<'a> {
     is_changed: bool,
     changed: &'a [&'a str],
     approval: Option<ApprovalState>,
     is_damaged: bool,
 }
 
-impl Bench {
+impl ReplayEvaluator {
     /// Counts the replays that there were. Without knowing what a replay would run with,
     /// nothing counts as changed.
-    pub fn new(policy: Arc<Policy>, run: Option<RunFacts>, queue: &Queue) -> Result<Self, Error> {
+    pub fn new(
+        policy: Arc<ReplayPolicy>,
+        run: Option<RunFingerprint>,
+        queue: &DeadLetterStore,
+    ) -> Result<Self, Error> {
         let mut bench = Self {
             policy,
-            fingerprints: run.as_ref().map(RunFacts::fingerprints),
+            fingerprints: run.as_ref().map(RunFingerprint::fingerprints),
             run,
             newest_workflow: None,
             submitter: None,
@@ -129,7 +134,7 @@ impl Bench {
     }
 
     /// Returns the policy.
-    pub fn policy(&self) -> &Arc<Policy> {
+    pub fn policy(&self) -> &Arc<ReplayPolicy> {
         &self.policy
     }
 
@@ -147,64 +152,70 @@ impl Bench {
     /// to agree.
     pub fn ruling(
         &self,
-        queue: &Queue,
-        heading: &Heading,
-        asked: Asked,
+        queue: &DeadLetterStore,
+        heading: &DeadLetterSummary,
+        asked: ReplayTrigger,
         now: Timestamp,
-    ) -> Ruling<'_> {
+    ) -> ReplayDecision<'_> {
         if heading.standing.has_approval && heading.status == EntryStatus::Open {
             return match queue.entry(&heading.item_id) {
                 Ok(Some(entry)) => self.ruling_on(&entry, asked, now),
                 Ok(None) | Err(_) => self.damaged(heading, now),
             };
         }
-        let known = Known { is_changed: self.is_changed(heading), ..Known::default() };
+        let known =
+            EntryDetails { is_changed: self.is_changed(heading), ..EntryDetails::default() };
         self.rule(heading, known, asked, now)
     }
 
     /// Decides over an entry by all that it says.
-    pub fn ruling_on(&self, entry: &DeadLetteredItem, asked: Asked, now: Timestamp) -> Ruling<'_> {
-        let heading = Heading::from(entry);
+    pub fn ruling_on(
+        &self,
+        entry: &DeadLetteredItem,
+        asked: ReplayTrigger,
+        now: Timestamp,
+    ) -> ReplayDecision<'_> {
+        let heading = DeadLetterSummary::from(entry);
         let changed = self.changed(entry, &heading);
         let is_changed = !changed.is_empty();
-        let known = Known { is_changed, changed: &changed, ..Known::default() };
+        let known = EntryDetails { is_changed, changed: &changed, ..EntryDetails::default() };
         let ruling = self.rule(&heading, known, asked, now);
         match self.agreement(entry, &ruling, now) {
             None => ruling,
             Some(agreement) => {
                 let approval = Some(agreement.state);
-                self.rule(&heading, Known { approval, ..known }, asked, now)
+                self.rule(&heading, EntryDetails { approval, ..known }, asked, now)
             }
         }
     }
 
     /// Returns the ruling over an entry that cannot be read.
-    pub fn damaged(&self, heading: &Heading, now: Timestamp) -> Ruling<'_> {
-        let known = Known { is_damaged: true, ..Known::default() };
-        self.rule(heading, known, Asked::Asked, now)
+    pub fn damaged(&self, heading: &DeadLetterSummary, now: Timestamp) -> ReplayDecision<'_> {
+        let known = EntryDetails { is_damaged: true, ..EntryDetails::default() };
+        self.rule(heading, known, ReplayTrigger::Asked, now)
     }
 
     /// Returns what somebody is shown who is to agree to what a ruling wants done.
     pub fn shown(
         &self,
         entry: &DeadLetteredItem,
-        ruling: &Ruling<'_>,
+        ruling: &ReplayDecision<'_>,
         expires_at: Timestamp,
-    ) -> Shown {
+    ) -> ApprovalScope {
         let asked = entry.approval.as_ref().map_or("", |approval| approval.commit.as_str());
         let commit = self.base.as_ref().map_or(asked, |base| base.commit_since(asked));
-        Shown::of(entry, ruling, self.workflow(entry), commit, expires_at)
+        ApprovalScope::of(entry, ruling, self.workflow(entry), commit, expires_at)
     }
 
     /// Returns what somebody is shown who is asked now, whatever they were asked before.
     pub(super) fn shown_anew(
         &self,
         entry: &DeadLetteredItem,
-        ruling: &Ruling<'_>,
+        ruling: &ReplayDecision<'_>,
         expires_at: Timestamp,
-    ) -> Shown {
+    ) -> ApprovalScope {
         let commit = self.base.as_ref().map_or("", ReplayBase::commit);
-        Shown::of(entry, ruling, self.workflow(entry), commit, expires_at)
+        ApprovalScope::of(entry, ruling, self.workflow(entry), commit, expires_at)
     }
 
     /// Returns the workflow that would run.
@@ -225,9 +236,9 @@ impl Bench {
     pub fn agreement<'e>(
         &self,
         entry: &'e DeadLetteredItem,
-        ruling: &Ruling<'_>,
+        ruling: &ReplayDecision<'_>,
         now: Timestamp,
-    ) -> Option<Agreement<'e>> {
+    ) -> Option<ApprovalProgress<'e>> {
         let approval = entry.approval.as_ref()?;
         if self.is_used_up(approval) {
             return None;
@@ -237,9 +248,9 @@ impl Bench {
         let replayers: Vec<_> = replayers.chain(self.replayer.as_deref()).collect();
         let group = self.policy.group(ruling.rule);
         let involved = approval::involved(group, self.submitter.as_deref(), &replayers);
-        let rules = GroupRules::of(&self.policy, ruling.rule, &involved);
+        let rules = ApproverRules::of(&self.policy, ruling.rule, &involved);
         let state = approval::state(approval, &shown.digest(), &rules, now)?;
-        Some(Agreement { approval, shown, state, involved })
+        Some(ApprovalProgress { approval, shown, state, involved })
     }
 
     /// Returns whether a replay was announced with an approval.
@@ -272,14 +283,14 @@ impl Bench {
 
     fn rule(
         &self,
-        heading: &Heading,
-        known: Known<'_>,
-        asked: Asked,
+        heading: &DeadLetterSummary,
+        known: EntryDetails<'_>,
+        asked: ReplayTrigger,
         now: Timestamp,
-    ) -> Ruling<'_> {
-        let Known { is_changed, changed, approval, is_damaged } = known;
+    ) -> ReplayDecision<'_> {
+        let EntryDetails { is_changed, changed, approval, is_damaged } = known;
         let standing = &heading.standing;
-        let subject = Subject {
+        let subject = EntryFacts {
             item: heading.item_id.as_str(),
             status: heading.status,
             reason_code: heading.reason_code,
@@ -300,16 +311,16 @@ impl Bench {
             approval,
         };
         let signature_replays = self.replays.get(&heading.error_signature).copied();
-        let counters = Counters {
+        let counters = ReplayCounters {
             signature_replays: signature_replays.unwrap_or_default(),
             cost_usd: self.cost_usd,
         };
         let (policy, is_running) = (&*self.policy, self.is_running);
-        replay::decide(&subject, &Situation { policy, counters, asked, now, is_running })
+        replay::decide(&subject, &EvaluationContext { policy, counters, asked, now, is_running })
     }
 
     /// Returns whether a replay would find something else than the last attempt did.
-    fn is_changed(&self, heading: &Heading) -> bool {
+    fn is_changed(&self, heading: &DeadLetterSummary) -> bool {
         let standing = &heading.standing;
         // What somebody put away is not let out by something that was changed elsewhere.
         let is_elsewhere = !standing.is_quarantined && !self.has_run(&standing.ran_with);
@@ -323,7 +334,7 @@ impl Bench {
     }
 
     /// Returns what a replay would find other than the last attempt did, for people.
-    fn changed(&self, entry: &DeadLetteredItem, heading: &Heading) -> Vec<&'static str> {
+    fn changed(&self, entry: &DeadLetteredItem, heading: &DeadLetterSummary) -> Vec<&'static str> {
         let mut changed = Vec::new();
         if heading.standing.is_edited {
             changed.push("the item's data");

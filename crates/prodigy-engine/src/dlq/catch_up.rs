@@ -1,16 +1,18 @@
 //! Completing the files from the journal.
 
-use prodigy_core::{checkpoint::Checkpoint, dlq::Letter, event::Event, ids::JobId, mask::Mask};
+use prodigy_core::{
+    checkpoint::Checkpoint, dlq::DeadLetterState, event::Event, ids::JobId, mask::Mask,
+};
 
 use super::{
     Error,
-    index::{Lines, last_mark},
+    index::{IndexReader, last_mark},
     old_layout::is_old,
-    projection::Projection,
+    projection::DeadLetterWriter,
     queue::known_seq,
-    scan::Scan,
+    scan::JournalScan,
 };
-use crate::store::{self, JobLock, Layout, Reader, last_seq, load_checkpoint};
+use crate::store::{self, JobLock, JournalReader, Layout, last_seq, load_checkpoint};
 
 /// Writes what the journal says and the files do not, if nobody else works on the job.
 ///
@@ -33,7 +35,7 @@ pub(super) fn catch_up(layout: &Layout, job: &JobId, held: Option<&JobLock>) -> 
         complete(layout, job, after)?;
     }
     if is_incomplete(layout, job)? {
-        let mut projection = Projection::new(layout, job, Mask::default(), None);
+        let mut projection = DeadLetterWriter::new(layout, job, Mask::default(), None);
         projection.listing.summarize()?;
     }
     Ok(())
@@ -66,7 +68,7 @@ fn missing(layout: &Layout, job: &JobId) -> Result<Option<u64>, Error> {
 }
 
 fn has_no_list(layout: &Layout, job: &JobId) -> Result<bool, Error> {
-    Ok(Lines::open(layout, job)?.is_none_or(|mut lines| lines.next().is_none()))
+    Ok(IndexReader::open(layout, job)?.is_none_or(|mut lines| lines.next().is_none()))
 }
 
 /// Returns whether no item of a job ever died; `false` if that cannot be told.
@@ -84,7 +86,7 @@ pub(super) fn nothing_died(layout: &Layout, job: &JobId) -> bool {
             return false;
         }
     }
-    let Ok(mut reader) = Reader::open_after(layout, job, covered) else { return false };
+    let Ok(mut reader) = JournalReader::open_after(layout, job, covered) else { return false };
     reader.all(|record| {
         record.is_ok_and(|record| !matches!(record.event, Event::ItemDeadLettered { .. }))
     })
@@ -93,21 +95,21 @@ pub(super) fn nothing_died(layout: &Layout, job: &JobId) -> bool {
 /// Writes what the journal says after a record.
 fn complete(layout: &Layout, job: &JobId, after: u64) -> Result<(), Error> {
     if after > 0 {
-        let mut reader = Reader::open_after(layout, job, after)?;
+        let mut reader = JournalReader::open_after(layout, job, after)?;
         let mut matters = false;
         for record in &mut reader {
             let record = record?;
-            matters |= record.item_id.is_some() && Letter::concerns(&record.event);
+            matters |= record.item_id.is_some() && DeadLetterState::concerns(&record.event);
         }
         if !matters {
-            let mut projection = Projection::new(layout, job, Mask::default(), None);
+            let mut projection = DeadLetterWriter::new(layout, job, Mask::default(), None);
             projection.listing.mark(reader.last_seq());
             return projection.listing.write();
         }
     }
-    let mut scan = Scan::read(layout, job, u64::MAX)?;
+    let mut scan = JournalScan::read(layout, job, u64::MAX)?;
     let spool = scan.spool();
-    let mut projection = Projection::new(layout, job, Mask::default(), spool.clone());
+    let mut projection = DeadLetterWriter::new(layout, job, Mask::default(), spool.clone());
     let changed = scan.changed_after(after);
     if changed.is_empty() && !projection.listing.is_there() {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use prodigy_core::dlq::Unreadable;
+use prodigy_core::dlq::DeadLetterError;
 
 use crate::store;
 
@@ -18,6 +18,6 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The defect of the file.
-        source: Unreadable,
+        source: DeadLetterError,
     },
 }

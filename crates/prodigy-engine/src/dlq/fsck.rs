@@ -8,12 +8,12 @@ use prodigy_core::{
 };
 
 use super::{
-    Error, Heading,
-    index::{Line, Lines},
+    DeadLetterSummary, Error,
+    index::{IndexLine, IndexReader},
     old_layout::is_closed,
-    projection::Projection,
+    projection::DeadLetterWriter,
     queue::read_entry,
-    scan::Scan,
+    scan::JournalScan,
 };
 use crate::{
     lost_end::refuse_lost_end,
@@ -22,7 +22,7 @@ use crate::{
 
 /// The defects of the files of a job's dead letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct FsckReport {
     /// The number of entries in the journal.
     pub entries: u64,
     /// The items whose entries have no file.
@@ -39,7 +39,7 @@ pub struct Report {
     pub repaired: bool,
 }
 
-impl Report {
+impl FsckReport {
     /// Returns whether the files say what the journal says.
     pub fn is_clean(&self) -> bool {
         self.missing.is_empty()
@@ -51,17 +51,17 @@ impl Report {
 
 /// Compares the files of a job's dead letters with its journal, and writes them anew if they
 /// differ and that is wanted. The job must not be running.
-pub fn fsck(layout: &Layout, job: &JobId, repair: bool) -> Result<Report, Error> {
+pub fn fsck(layout: &Layout, job: &JobId, repair: bool) -> Result<FsckReport, Error> {
     // A job that was never recorded must not get a lock.
     store::last_seq(layout, job)?;
     let _lock = JobLock::take(layout, job)?;
     // The files may be all that is left of records that are gone.
     refuse_lost_end(layout, job)?;
-    let mut scan = Scan::read(layout, job, u64::MAX)?;
+    let mut scan = JournalScan::read(layout, job, u64::MAX)?;
     let spool = scan.spool();
-    let mut projection = Projection::new(layout, job, Mask::default(), spool.clone());
+    let mut projection = DeadLetterWriter::new(layout, job, Mask::default(), spool.clone());
     let listed = listed(layout, job)?;
-    let mut report = Report::default();
+    let mut report = FsckReport::default();
     for item in scan.changed_after(0) {
         if scan.dead.get(&item).is_some_and(|dead| !dead.is_cleared) {
             report.entries += 1;
@@ -90,10 +90,10 @@ pub fn fsck(layout: &Layout, job: &JobId, repair: bool) -> Result<Report, Error>
 fn compare(
     layout: &Layout,
     job: &JobId,
-    scan: &mut Scan,
+    scan: &mut JournalScan,
     item: &ItemId,
-    listed: Option<&Heading>,
-    report: &mut Report,
+    listed: Option<&DeadLetterSummary>,
+    report: &mut FsckReport,
 ) {
     let Some(letter) = scan.letters.take(item) else { return };
     let (open, closed) = (layout.dlq_item(job, item), layout.dlq_resolved_item(job, item));
@@ -120,7 +120,7 @@ fn compare(
             }
         }
     }
-    let heading = letter.outline().map(|entry| Heading::from(&entry));
+    let heading = letter.outline().map(|entry| DeadLetterSummary::from(&entry));
     if heading.as_ref() != listed {
         report.unlisted.push(item.clone());
     }
@@ -128,10 +128,10 @@ fn compare(
 }
 
 /// Returns what the list says of every item.
-fn listed(layout: &Layout, job: &JobId) -> Result<HashMap<ItemId, Heading>, Error> {
+fn listed(layout: &Layout, job: &JobId) -> Result<HashMap<ItemId, DeadLetterSummary>, Error> {
     let mut newest = HashMap::new();
-    for line in Lines::open(layout, job)?.into_iter().flatten() {
-        if let Line::Change(change) = line? {
+    for line in IndexReader::open(layout, job)?.into_iter().flatten() {
+        if let IndexLine::Change(change) = line? {
             let gone = change.gone;
             let item = change.item_id.clone();
             newest.entry(item).or_insert_with(|| (!gone).then(|| change.heading()));

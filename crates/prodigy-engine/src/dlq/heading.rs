@@ -4,7 +4,7 @@ use prodigy_core::{
     Timestamp,
     dlq::{CommitState, DeadLetteredItem, EntryStatus},
     effect::{Effect, EffectState},
-    failure::{Class, FailureKind},
+    failure::{ReasonClass, ReasonCode},
     ids::ItemId,
 };
 use serde::{Deserialize, Serialize};
@@ -14,15 +14,15 @@ const PATTERN: usize = 200;
 
 /// A dead letter in a list: enough to choose it by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Heading {
+pub struct DeadLetterSummary {
     /// The item.
     pub item_id: ItemId,
     /// Where the entry stands.
     pub status: EntryStatus,
     /// The reason code of the failure.
-    pub reason_code: FailureKind,
+    pub reason_code: ReasonCode,
     /// The class of the failure.
-    pub class: Class,
+    pub class: ReasonClass,
     /// The signature that dead letters of one cause share.
     pub error_signature: String,
     /// The same for people, cut if it is very long.
@@ -39,12 +39,12 @@ pub struct Heading {
     pub manual_review_required: bool,
     /// The other facts that a replay decision uses.
     #[serde(default)]
-    pub standing: Standing,
+    pub standing: EvaluationFacts,
 }
 
 /// The facts that a replay decision uses besides the reason of the failure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct EvaluationFacts {
     /// The path of the step that failed last.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub topic: String,
@@ -89,7 +89,7 @@ fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
-impl From<&DeadLetteredItem> for Heading {
+impl From<&DeadLetteredItem> for DeadLetterSummary {
     fn from(entry: &DeadLetteredItem) -> Self {
         Self {
             item_id: entry.item_id.clone(),
@@ -103,12 +103,12 @@ impl From<&DeadLetteredItem> for Heading {
             last_attempt: entry.last_attempt,
             reprocess_eligible: entry.reprocess_eligible,
             manual_review_required: entry.manual_review_required,
-            standing: Standing::from(entry),
+            standing: EvaluationFacts::from(entry),
         }
     }
 }
 
-impl From<&DeadLetteredItem> for Standing {
+impl From<&DeadLetteredItem> for EvaluationFacts {
     fn from(entry: &DeadLetteredItem) -> Self {
         let worst = least_known(&entry.effects);
         Self {

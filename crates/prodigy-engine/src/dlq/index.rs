@@ -8,12 +8,12 @@ use std::{fs::File, os::unix::fs::FileExt as _, path::PathBuf};
 use prodigy_core::{
     Timestamp,
     dlq::EntryStatus,
-    failure::{Class, FailureKind},
+    failure::{ReasonClass, ReasonCode},
     ids::{ItemId, JobId},
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Heading, heading::Standing};
+use super::{DeadLetterSummary, Error, heading::EvaluationFacts};
 use crate::store::{self, Layout, open_to_read};
 
 /// The number of bytes read at once.
@@ -23,22 +23,22 @@ const MAX_LINE: usize = 1024 * 1024;
 
 /// A line of the list.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Line {
+pub(super) enum IndexLine {
     /// An entry was made or changed.
-    Change(Box<Change>),
+    Change(Box<SummaryLine>),
     /// Everything that the journal says up to a record is in the files.
-    Mark(Mark),
+    Mark(IndexMark),
 }
 
 /// An entry was made or changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Change {
+pub(super) struct SummaryLine {
     /// The last record of the journal that the entry takes into account.
     pub(super) seq: u64,
     pub(super) item_id: ItemId,
     pub(super) status: EntryStatus,
-    pub(super) reason_code: FailureKind,
-    pub(super) class: Class,
+    pub(super) reason_code: ReasonCode,
+    pub(super) class: ReasonClass,
     pub(super) signature: String,
     pub(super) pattern: String,
     pub(super) attempts: u32,
@@ -47,7 +47,7 @@ pub(super) struct Change {
     pub(super) eligible: bool,
     pub(super) review: bool,
     #[serde(default)]
-    standing: Standing,
+    standing: EvaluationFacts,
     /// Set if the entry was deleted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) gone: bool,
@@ -58,14 +58,14 @@ pub(super) struct Change {
 /// Everything that the journal says up to a record is in the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Mark {
+pub(super) struct IndexMark {
     /// The record.
     pub(super) seq: u64,
     /// The number of open entries.
     pub(super) open: u64,
 }
 
-impl Line {
+impl IndexLine {
     fn parse(line: &[u8]) -> Option<Self> {
         let change = serde_json::from_slice(line).map(|change| Self::Change(Box::new(change)));
         change.ok().or_else(|| serde_json::from_slice(line).map(Self::Mark).ok())
@@ -88,9 +88,9 @@ impl Line {
     }
 }
 
-impl Change {
+impl SummaryLine {
     /// Says what the list says about an entry.
-    pub(super) fn new(heading: Heading, seq: u64, gone: bool, open: u64) -> Self {
+    pub(super) fn new(heading: DeadLetterSummary, seq: u64, gone: bool, open: u64) -> Self {
         Self {
             seq,
             item_id: heading.item_id,
@@ -111,8 +111,8 @@ impl Change {
     }
 
     /// Returns what a list shows of it.
-    pub(super) fn heading(self) -> Heading {
-        Heading {
+    pub(super) fn heading(self) -> DeadLetterSummary {
+        DeadLetterSummary {
             item_id: self.item_id,
             status: self.status,
             reason_code: self.reason_code,
@@ -133,7 +133,7 @@ impl Change {
 ///
 /// Lines that are not whole are passed over: their writer is at work, or died at them, and
 /// what they would say is in the journal.
-pub(super) struct Lines {
+pub(super) struct IndexReader {
     path: PathBuf,
     file: File,
     /// Where the bytes before those in `tail` end.
@@ -141,7 +141,7 @@ pub(super) struct Lines {
     tail: Vec<u8>,
 }
 
-impl Lines {
+impl IndexReader {
     /// Opens the list of a job, as it is now; `None` if there is none.
     pub(super) fn open(layout: &Layout, job: &JobId) -> Result<Option<Self>, Error> {
         let mut path = layout.dlq_log(job);
@@ -189,23 +189,23 @@ impl Lines {
 }
 
 /// Returns the last mark of a job's list; `None` if there is none.
-pub(super) fn last_mark(layout: &Layout, job: &JobId) -> Result<Option<Mark>, Error> {
-    for line in Lines::open(layout, job)?.into_iter().flatten() {
-        if let Line::Mark(mark) = line? {
+pub(super) fn last_mark(layout: &Layout, job: &JobId) -> Result<Option<IndexMark>, Error> {
+    for line in IndexReader::open(layout, job)?.into_iter().flatten() {
+        if let IndexLine::Mark(mark) = line? {
             return Ok(Some(mark));
         }
     }
     Ok(None)
 }
 
-impl Iterator for Lines {
-    type Item = Result<Line, Error>;
+impl Iterator for IndexReader {
+    type Item = Result<IndexLine, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.previous() {
                 Ok(Some(line)) => {
-                    if let Some(line) = Line::parse(&line) {
+                    if let Some(line) = IndexLine::parse(&line) {
                         return Some(Ok(line));
                     }
                 }

@@ -7,27 +7,27 @@ use std::{
     collections::HashMap, fs::File, io::Write as _, os::unix::fs::FileExt as _, path::PathBuf,
 };
 
-use prodigy_core::{dlq::Letter, ids::ItemId};
+use prodigy_core::{dlq::DeadLetterState, ids::ItemId};
 
 /// The most letters held in memory.
 const HELD: usize = 1024;
 
 /// The letters of items that have not come to their end.
-pub(super) struct Letters {
+pub(super) struct DeadLetterCache {
     directory: PathBuf,
-    slots: HashMap<ItemId, Slot>,
+    slots: HashMap<ItemId, CacheSlot>,
     held: usize,
     file: Option<(File, u64)>,
     limit: usize,
 }
 
 /// Where a letter is.
-enum Slot {
-    Held(Box<Letter>),
+enum CacheSlot {
+    Held(Box<DeadLetterState>),
     Stored { at: u64, length: usize },
 }
 
-impl Letters {
+impl DeadLetterCache {
     /// Begins with none; what is too much goes to a file in a directory that is there.
     pub(super) fn new(directory: PathBuf) -> Self {
         Self { directory, slots: HashMap::new(), held: 0, file: None, limit: HELD }
@@ -36,13 +36,13 @@ impl Letters {
     /// Takes a letter out.
     ///
     /// A letter that cannot be read back is lost, as if the item had just been heard of.
-    pub(super) fn take(&mut self, item: &ItemId) -> Option<Letter> {
+    pub(super) fn take(&mut self, item: &ItemId) -> Option<DeadLetterState> {
         match self.slots.remove(item)? {
-            Slot::Held(letter) => {
+            CacheSlot::Held(letter) => {
                 self.held -= 1;
                 Some(*letter)
             }
-            Slot::Stored { at, length } => {
+            CacheSlot::Stored { at, length } => {
                 let (file, _) = self.file.as_ref()?;
                 let mut text = vec![0; length];
                 file.read_exact_at(&mut text, at).ok()?;
@@ -52,9 +52,12 @@ impl Letters {
     }
 
     /// Puts a letter in.
-    pub(super) fn put(&mut self, letter: Letter) {
+    pub(super) fn put(&mut self, letter: DeadLetterState) {
         let item = letter.item_id().clone();
-        if !matches!(self.slots.insert(item, Slot::Held(Box::new(letter))), Some(Slot::Held(_))) {
+        if !matches!(
+            self.slots.insert(item, CacheSlot::Held(Box::new(letter))),
+            Some(CacheSlot::Held(_))
+        ) {
             self.held += 1;
         }
         if self.held > self.limit {
@@ -84,7 +87,7 @@ impl Letters {
         let mut text = Vec::new();
         let mut places = Vec::new();
         for (item, slot) in &self.slots {
-            if let Slot::Held(letter) = slot {
+            if let CacheSlot::Held(letter) = slot {
                 let start = text.len();
                 if serde_json::to_writer(&mut text, letter).is_ok() {
                     places.push((item.clone(), start, text.len() - start));
@@ -100,7 +103,7 @@ impl Letters {
         self.held -= places.len();
         for (item, start, length) in places {
             let at = *end + u64::try_from(start).unwrap_or_default();
-            self.slots.insert(item, Slot::Stored { at, length });
+            self.slots.insert(item, CacheSlot::Stored { at, length });
         }
         *end += u64::try_from(text.len()).unwrap_or_default();
     }
@@ -113,8 +116,9 @@ mod tests {
     #[test]
     fn letters_come_back_from_the_file_and_only_a_few_are_held() {
         let directory = tempfile::tempdir().unwrap();
-        let mut letters = Letters::new(directory.path().to_owned());
-        let letter = |number| Letter::new("job".parse().unwrap(), ItemId::at(number, 5000));
+        let mut letters = DeadLetterCache::new(directory.path().to_owned());
+        let letter =
+            |number| DeadLetterState::new("job".parse().unwrap(), ItemId::at(number, 5000));
         for number in 1..=5000 {
             letters.put(letter(number));
             assert!(letters.held <= HELD);
@@ -131,8 +135,9 @@ mod tests {
 
     #[test]
     fn without_a_file_the_letters_stay_in_memory() {
-        let mut letters = Letters::new("/nowhere".into());
-        let letter = |number| Letter::new("job".parse().unwrap(), ItemId::at(number, 5000));
+        let mut letters = DeadLetterCache::new("/nowhere".into());
+        let letter =
+            |number| DeadLetterState::new("job".parse().unwrap(), ItemId::at(number, 5000));
         for number in 1..=5000 {
             letters.put(letter(number));
         }

@@ -11,15 +11,15 @@ use serde::Serialize;
 
 use super::{
     Error,
-    index::{Change, Line, Lines, Mark},
-    summary::Summary,
+    index::{IndexLine, IndexMark, IndexReader, SummaryLine},
+    summary::IndexDocumentWriter,
 };
 use crate::store::{self, Layout, open_projection};
 
 /// The list of a job's dead letters, open to be added to.
 ///
 /// Whoever has one holds the job's lock.
-pub(super) struct Listing {
+pub(super) struct IndexWriter {
     path: PathBuf,
     file: Option<File>,
     /// The bytes to write.
@@ -27,17 +27,18 @@ pub(super) struct Listing {
     /// The number of open entries.
     pub(super) open: u64,
     /// The lines that are to be written.
-    added: Vec<Line>,
-    summary: Summary,
+    added: Vec<IndexLine>,
+    summary: IndexDocumentWriter,
 }
 
-impl Listing {
+impl IndexWriter {
     /// Looks at the list of a job. Nothing is made before something is written.
     pub(super) fn new(layout: &Layout, job: &JobId) -> Self {
         // A list that cannot be read is counted anew from the journal.
-        let newest = Lines::open(layout, job).ok().flatten().and_then(|mut lines| lines.next());
+        let newest =
+            IndexReader::open(layout, job).ok().flatten().and_then(|mut lines| lines.next());
         let open = newest.and_then(Result::ok).map_or(0, |line| line.open());
-        let summary = Summary::new(layout, job);
+        let summary = IndexDocumentWriter::new(layout, job);
         let path = layout.dlq_log(job);
         Self { path, file: None, buffer: Vec::new(), open, added: Vec::new(), summary }
     }
@@ -48,16 +49,16 @@ impl Listing {
     }
 
     /// Adds a line about an entry.
-    pub(super) fn change(&mut self, change: Change) {
+    pub(super) fn change(&mut self, change: SummaryLine) {
         self.line(&change);
-        self.added.push(Line::Change(Box::new(change)));
+        self.added.push(IndexLine::Change(Box::new(change)));
     }
 
     /// Adds that everything up to a record of the journal is in the files.
     pub(super) fn mark(&mut self, seq: u64) {
-        let mark = Mark { seq, open: self.open };
+        let mark = IndexMark { seq, open: self.open };
         self.line(&mark);
-        self.added.push(Line::Mark(mark));
+        self.added.push(IndexLine::Mark(mark));
     }
 
     fn line(&mut self, line: &impl Serialize) {

@@ -7,7 +7,7 @@ use prodigy_core::{dlq::EntryStatus, ids::JobId};
 
 use super::{
     Error,
-    index::{Line, Lines},
+    index::{IndexLine, IndexReader},
 };
 use crate::store::{self, Layout, create_dir, rename_projection};
 
@@ -18,7 +18,7 @@ pub(super) fn is_old(layout: &Layout, job: &JobId) -> Result<bool, Error> {
         return Ok(false);
     }
     // What another program left there is no log, nor is a document whose log was lost.
-    Ok(Lines::open(layout, job)?.and_then(|mut lines| lines.next()).is_some())
+    Ok(IndexReader::open(layout, job)?.and_then(|mut lines| lines.next()).is_some())
 }
 
 /// Brings the files of a job's dead letters into today's layout: first the closed entries, then
@@ -31,8 +31,8 @@ pub(super) fn convert(layout: &Layout, job: &JobId) -> Result<(), Error> {
     }
     let mut seen = HashSet::new();
     create_dir(&layout.dlq_resolved_dir(job))?;
-    for line in Lines::open(layout, job)?.into_iter().flatten() {
-        let Line::Change(change) = line? else { continue };
+    for line in IndexReader::open(layout, job)?.into_iter().flatten() {
+        let IndexLine::Change(change) = line? else { continue };
         if !seen.insert(change.item_id.clone()) || change.gone || !is_closed(change.status) {
             continue;
         }

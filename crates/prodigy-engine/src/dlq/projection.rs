@@ -3,16 +3,16 @@
 use std::{io, path::Path};
 
 use prodigy_core::{
-    dlq::{DeadLetteredItem, EntryStatus, Letter},
+    dlq::{DeadLetterState, DeadLetteredItem, EntryStatus},
     ids::{ItemId, JobId},
     mask::Mask,
 };
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    Error, Heading,
-    index::Change,
-    listing::Listing,
+    DeadLetterSummary, Error,
+    index::SummaryLine,
+    listing::IndexWriter,
     old_layout::{convert, is_closed},
     queue::{read_entry, read_stored},
 };
@@ -21,27 +21,27 @@ use crate::store::{self, Layout, Spool, create_projection, read_edit, write_proj
 /// The files of a job's dead letters, open to be written.
 ///
 /// Whoever has one holds the job's lock.
-pub(super) struct Projection {
+pub(super) struct DeadLetterWriter {
     layout: Layout,
     job: JobId,
     mask: Mask,
     spool: Option<Spool>,
-    pub(super) listing: Listing,
+    pub(super) listing: IndexWriter,
 }
 
-impl Projection {
+impl DeadLetterWriter {
     /// Looks at the files of a job. Nothing is made before something is written; files in the
     /// layout of before are moved where they belong.
     pub(super) fn new(layout: &Layout, job: &JobId, mask: Mask, spool: Option<Spool>) -> Self {
         // What cannot be moved is read where it is, and what is written says why it cannot be.
         convert(layout, job).ok();
-        let listing = Listing::new(layout, job);
+        let listing = IndexWriter::new(layout, job);
         Self { layout: layout.clone(), job: job.clone(), mask, spool, listing }
     }
 
     /// Looks at the files of a job without changing anything, for whoever does not hold its lock.
     pub(super) fn to_read(layout: &Layout, job: &JobId, spool: Option<Spool>) -> Self {
-        let listing = Listing::new(layout, job);
+        let listing = IndexWriter::new(layout, job);
         let (layout, job) = (layout.clone(), job.clone());
         Self { layout, job, mask: Mask::default(), spool, listing }
     }
@@ -56,9 +56,9 @@ impl Projection {
     /// Writes the file of an entry, or deletes it; returns what the list has to say of it.
     pub(super) fn put(
         &mut self,
-        letter: &Letter,
+        letter: &DeadLetterState,
         place: Option<usize>,
-    ) -> Result<Option<Heading>, Error> {
+    ) -> Result<Option<DeadLetterSummary>, Error> {
         let item = letter.item_id();
         let open = self.layout.dlq_item(&self.job, item);
         let closed = self.layout.dlq_resolved_item(&self.job, item);
@@ -67,7 +67,7 @@ impl Projection {
             std::fs::remove_file(self.layout.dlq_patch(&self.job, item)).ok();
             remove(&open)?;
             remove(&closed)?;
-            return Ok(letter.outline().map(|entry| Heading::from(&entry)));
+            return Ok(letter.outline().map(|entry| DeadLetterSummary::from(&entry)));
         }
         let is_closed = letter.status().is_some_and(is_closed);
         let (path, other) = if is_closed { (closed, open) } else { (open, closed) };
@@ -75,7 +75,7 @@ impl Projection {
         if letter.revision() <= 2 && letter.status() == Some(EntryStatus::Open) {
             let Some(entry) = self.entry(letter, place, None) else { return Ok(None) };
             if create_projection(&path, &text(&entry, &path)?)? {
-                return Ok(Some(Heading::from(&entry)));
+                return Ok(Some(DeadLetterSummary::from(&entry)));
             }
         }
         let before = match read_entry(&path, &self.job).unwrap_or_default() {
@@ -85,22 +85,27 @@ impl Projection {
         let Some(entry) = self.entry(letter, place, before.as_ref()) else { return Ok(None) };
         write_projection(&path, &text(&entry, &path)?)?;
         remove(&other)?;
-        Ok(Some(Heading::from(&entry)))
+        Ok(Some(DeadLetterSummary::from(&entry)))
     }
 
     /// Adds the line of an entry to the list; `was_open` is what the list said before.
-    pub(super) fn list(&mut self, letter: &Letter, heading: Heading, was_open: bool) {
+    pub(super) fn list(
+        &mut self,
+        letter: &DeadLetterState,
+        heading: DeadLetterSummary,
+        was_open: bool,
+    ) {
         let listing = &mut self.listing;
         let open = listing.open + u64::from(is_open(letter));
         listing.open = open.saturating_sub(u64::from(was_open));
         let (open, gone) = (listing.open, letter.is_cleared());
-        listing.change(Change::new(heading, letter.seq(), gone, open));
+        listing.change(SummaryLine::new(heading, letter.seq(), gone, open));
     }
 
     /// Makes the entry of a letter, with the item's data and without secrets.
     pub(super) fn entry(
         &self,
-        letter: &Letter,
+        letter: &DeadLetterState,
         place: Option<usize>,
         before: Option<&DeadLetteredItem>,
     ) -> Option<DeadLetteredItem> {
@@ -125,7 +130,7 @@ impl Projection {
     }
 
     /// Returns the data of an item: what was chosen, or what took its place.
-    fn data(&self, letter: &Letter, place: Option<usize>) -> Option<Box<RawValue>> {
+    fn data(&self, letter: &DeadLetterState, place: Option<usize>) -> Option<Box<RawValue>> {
         match letter.edited() {
             Some(sha256) => read_edit(&self.layout, &self.job, sha256).ok(),
             None => Some(self.spool.as_ref()?.read(place?).ok()?.data),
@@ -151,7 +156,7 @@ impl Projection {
 }
 
 /// Returns whether the entry of a letter waits for somebody.
-pub(super) fn is_open(letter: &Letter) -> bool {
+pub(super) fn is_open(letter: &DeadLetterState) -> bool {
     letter.status() == Some(EntryStatus::Open) && !letter.is_cleared()
 }
 

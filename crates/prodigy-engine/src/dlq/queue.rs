@@ -8,29 +8,29 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    dlq::{DeadLetteredItem, EntryFile, EntryStatus, Unreadable},
+    dlq::{DeadLetterError, DeadLetteredItem, EntryFile, EntryStatus},
     event::Event,
     ids::{ItemId, JobId},
 };
 
 use super::{
-    Error, Heading,
+    DeadLetterSummary, Error,
     catch_up::{catch_up, nothing_died},
     fsck::fsck,
-    index::{Line, Lines},
-    scan::Scan,
+    index::{IndexLine, IndexReader},
+    scan::JournalScan,
 };
-use crate::store::{self, JobLock, Layout, Reader, read_bounded};
+use crate::store::{self, JobLock, JournalReader, Layout, read_bounded};
 
 /// The largest file that is read.
 const LIMIT: u64 = 256 * 1024 * 1024;
 
 /// The dead letters of one job, for reading, also while the job runs.
 #[derive(Debug)]
-pub struct Queue {
+pub struct DeadLetterStore {
     layout: Layout,
     job: JobId,
-    source: Source,
+    source: EntrySource,
     open: u64,
     behind: Option<Error>,
     unreadable: Option<Error>,
@@ -38,16 +38,16 @@ pub struct Queue {
 
 /// Where the entries are listed.
 #[derive(Clone, Debug)]
-enum Source {
+enum EntrySource {
     /// In the log of changes.
     Index,
     /// In the journal, because the files are lost or cannot be used; the newest first.
-    Journal(Vec<Heading>),
+    Journal(Vec<DeadLetterSummary>),
     /// Nowhere: every file has to be read. Older programs had no list of ours.
     Files,
 }
 
-impl Queue {
+impl DeadLetterStore {
     /// Opens the dead letters of a job; a job without any has an empty queue.
     ///
     /// If nobody works on the job, what is missing in the files is written first.
@@ -77,7 +77,7 @@ impl Queue {
     ) -> Result<Self, Error> {
         let mut queue = Self::unread(layout, job);
         queue.behind = caught_up.err();
-        let first = Lines::open(layout, job).and_then(|lines| {
+        let first = IndexReader::open(layout, job).and_then(|lines| {
             let newest = lines.and_then(|mut lines| lines.next()).transpose()?;
             can_be_listed(&layout.dlq_items_dir(job))?;
             Ok(newest)
@@ -95,7 +95,7 @@ impl Queue {
             queue.open = newest.open();
             return Ok(queue);
         }
-        let journal = Reader::open(layout, job);
+        let journal = JournalReader::open(layout, job);
         if journal.is_ok() {
             if is_usable && nothing_died(layout, job) {
                 if queue.is_running()? || queue.files()?.is_empty() {
@@ -108,12 +108,12 @@ impl Queue {
         if let Some(error) = queue.unreadable {
             return Err(error);
         }
-        queue.source = Source::Files;
+        queue.source = EntrySource::Files;
         if queue.files()?.is_empty() {
             // What was never recorded does not exist.
             journal?;
         }
-        let open = |heading: &Heading| heading.status == EntryStatus::Open;
+        let open = |heading: &DeadLetterSummary| heading.status == EntryStatus::Open;
         let count = queue.headings().flatten().filter(open).count();
         queue.open = u64::try_from(count).unwrap_or(u64::MAX);
         Ok(queue)
@@ -121,16 +121,16 @@ impl Queue {
 
     /// Lists what the journal says.
     fn listed_by_journal(mut self) -> Result<Self, Error> {
-        let headings = Scan::read(&self.layout, &self.job, u64::MAX)?.headings();
+        let headings = JournalScan::read(&self.layout, &self.job, u64::MAX)?.headings();
         let open = headings.iter().filter(|heading| heading.status == EntryStatus::Open);
         self.open = u64::try_from(open.count()).unwrap_or(u64::MAX);
-        self.source = Source::Journal(headings);
+        self.source = EntrySource::Journal(headings);
         Ok(self)
     }
 
     fn unread(layout: &Layout, job: &JobId) -> Self {
         let (layout, job) = (layout.clone(), job.clone());
-        Self { layout, job, source: Source::Index, open: 0, behind: None, unreadable: None }
+        Self { layout, job, source: EntrySource::Index, open: 0, behind: None, unreadable: None }
     }
 
     /// Returns the jobs of the repository that have dead letters, open or closed, by name.
@@ -139,7 +139,7 @@ impl Queue {
     /// yet. A job that cannot be read is one of them, so that whoever opens it is told.
     pub fn jobs(layout: &Layout) -> Result<Vec<JobId>, Error> {
         let has_letters = |job: &JobId| {
-            let has_log = Lines::open(layout, job).is_ok_and(|lines| lines.is_some());
+            let has_log = IndexReader::open(layout, job).is_ok_and(|lines| lines.is_some());
             has_log || !nothing_died(layout, job)
         };
         let mut jobs: Vec<JobId> = layout.jobs()?.into_iter().filter(has_letters).collect();
@@ -170,14 +170,15 @@ impl Queue {
     /// Returns all entries, whatever their status, the newest first.
     ///
     /// An entry that cannot be read yields an error that names the file, and the rest follows.
-    pub fn headings(&self) -> impl Iterator<Item = Result<Heading, Error>> {
-        let listed: Box<dyn Iterator<Item = Result<Heading, Error>>> = match &self.source {
-            Source::Index => match Lines::open(&self.layout, &self.job) {
+    pub fn headings(&self) -> impl Iterator<Item = Result<DeadLetterSummary, Error>> {
+        let listed: Box<dyn Iterator<Item = Result<DeadLetterSummary, Error>>> = match &self.source
+        {
+            EntrySource::Index => match IndexReader::open(&self.layout, &self.job) {
                 Ok(lines) => Box::new(newest(lines.into_iter().flatten(), false)),
                 Err(error) => Box::new(std::iter::once(Err(error))),
             },
-            Source::Journal(headings) => Box::new(headings.iter().cloned().map(Ok)),
-            Source::Files => match self.read_files() {
+            EntrySource::Journal(headings) => Box::new(headings.iter().cloned().map(Ok)),
+            EntrySource::Files => match self.read_files() {
                 Ok(read) => Box::new(read.into_iter()),
                 Err(error) => Box::new(std::iter::once(Err(error))),
             },
@@ -186,21 +187,22 @@ impl Queue {
     }
 
     /// Returns all entries there ever were, also those that were deleted, the newest first.
-    pub(super) fn all_headings(&self) -> impl Iterator<Item = Result<Heading, Error>> {
-        let listed: Box<dyn Iterator<Item = Result<Heading, Error>>> = match &self.source {
-            Source::Index => match Lines::open(&self.layout, &self.job) {
+    pub(super) fn all_headings(&self) -> impl Iterator<Item = Result<DeadLetterSummary, Error>> {
+        let listed: Box<dyn Iterator<Item = Result<DeadLetterSummary, Error>>> = match &self.source
+        {
+            EntrySource::Index => match IndexReader::open(&self.layout, &self.job) {
                 Ok(lines) => Box::new(newest(lines.into_iter().flatten(), true)),
                 Err(error) => Box::new(std::iter::once(Err(error))),
             },
-            Source::Journal(_) | Source::Files => Box::new(self.headings()),
+            EntrySource::Journal(_) | EntrySource::Files => Box::new(self.headings()),
         };
         listed
     }
 
     /// Returns an entry; `None` if the item has none.
     pub fn entry(&self, item: &ItemId) -> Result<Option<DeadLetteredItem>, Error> {
-        if matches!(self.source, Source::Journal(_)) {
-            return Ok(Scan::read(&self.layout, &self.job, u64::MAX)?.entry(item));
+        if matches!(self.source, EntrySource::Journal(_)) {
+            return Ok(JournalScan::read(&self.layout, &self.job, u64::MAX)?.entry(item));
         }
         match read_stored(&self.layout, &self.job, item) {
             // The file of a new entry is written where it stays.
@@ -218,7 +220,7 @@ impl Queue {
         if is_written {
             return read_stored(&self.layout, &self.job, item);
         }
-        match Scan::read(&self.layout, &self.job, u64::MAX) {
+        match JournalScan::read(&self.layout, &self.job, u64::MAX) {
             Ok(mut scan) => Ok(scan.entry(item)),
             Err(Error::Store(store::Error::NoJob { .. })) => Ok(None),
             Err(error) => Err(error),
@@ -247,19 +249,19 @@ impl Queue {
 
     /// Returns whether the journal tells of dead letters after the last record that is listed.
     fn has_unlisted(&self, listed: u64) -> Result<bool, Error> {
-        let mut records = Reader::open_after(&self.layout, &self.job, listed)?;
+        let mut records = JournalReader::open_after(&self.layout, &self.job, listed)?;
         let is_death = |event: &Event| matches!(event, Event::ItemDeadLettered { .. });
         Ok(records.any(|record| record.is_ok_and(|record| is_death(&record.event))))
     }
 
     /// Reads all files, the newest first.
-    fn read_files(&self) -> Result<Vec<Result<Heading, Error>>, Error> {
+    fn read_files(&self) -> Result<Vec<Result<DeadLetterSummary, Error>>, Error> {
         let mut seen = HashSet::new();
         let mut headings = Vec::new();
         for path in self.files()? {
             match read_entry(&path, &self.job) {
                 Ok(Some(entry)) if seen.insert(entry.item_id.clone()) => {
-                    headings.push(Ok(Heading::from(&entry)));
+                    headings.push(Ok(DeadLetterSummary::from(&entry)));
                 }
                 // It was there twice, or is gone by now.
                 Ok(_) => {}
@@ -300,11 +302,11 @@ impl Queue {
 /// Returns the last record that the files of a job's dead letters know of; 0 if there are none.
 pub fn known_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
     let mut known = None;
-    for line in Lines::open(layout, job)?.into_iter().flatten() {
+    for line in IndexReader::open(layout, job)?.into_iter().flatten() {
         match line? {
-            Line::Change(change) => known = known.max(Some(change.seq)),
+            IndexLine::Change(change) => known = known.max(Some(change.seq)),
             // Nothing before it knows of a later record.
-            Line::Mark(mark) => return Ok(known.unwrap_or_default().max(mark.seq)),
+            IndexLine::Mark(mark) => return Ok(known.unwrap_or_default().max(mark.seq)),
         }
     }
     if let Some(known) = known {
@@ -312,7 +314,7 @@ pub fn known_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
     }
     // Without a log, the entries themselves are asked.
     let mut newest = 0;
-    for path in Queue::unread(layout, job).files()? {
+    for path in DeadLetterStore::unread(layout, job).files()? {
         // One that cannot be read knows nothing.
         let entry = read_entry(&path, job).ok().flatten();
         newest = newest.max(entry.map_or(0, |entry| entry.journal_seq));
@@ -358,7 +360,7 @@ pub(super) fn read_stored(
 /// Reads the file of an entry; `None` if there is none.
 pub(super) fn read_entry(path: &Path, job: &JobId) -> Result<Option<DeadLetteredItem>, Error> {
     let Some(bytes) = read_bounded(path, LIMIT)? else { return Ok(None) };
-    let text = str::from_utf8(&bytes).map_err(|error| Unreadable::Shape(error.to_string()));
+    let text = str::from_utf8(&bytes).map_err(|error| DeadLetterError::Shape(error.to_string()));
     let file = entry_file(path, job);
     text.and_then(|text| DeadLetteredItem::read(text, &file))
         .map(Some)
@@ -382,16 +384,16 @@ pub(super) fn is_entry(path: &Path) -> bool {
 
 /// Returns the newest line of every item that has an entry, or that ever had one.
 fn newest(
-    lines: impl Iterator<Item = Result<Line, Error>>,
+    lines: impl Iterator<Item = Result<IndexLine, Error>>,
     is_ever: bool,
-) -> impl Iterator<Item = Result<Heading, Error>> {
+) -> impl Iterator<Item = Result<DeadLetterSummary, Error>> {
     let mut seen = HashSet::new();
     lines.filter_map(move |line| match line {
-        Ok(Line::Change(change)) => {
+        Ok(IndexLine::Change(change)) => {
             let is_new = seen.insert(change.item_id.clone());
             (is_new && (is_ever || !change.gone)).then(|| Ok(change.heading()))
         }
-        Ok(Line::Mark(_)) => None,
+        Ok(IndexLine::Mark(_)) => None,
         Err(error) => Some(Err(error)),
     })
 }

@@ -10,7 +10,7 @@ use prodigy_core::{event::Event, ids::JobId};
 use super::Error;
 use crate::{
     git::{self, Repo},
-    store::{Layout, Reader},
+    store::{JournalReader, Layout},
 };
 
 /// The most commits that are looked at one by one; more are a change.
@@ -45,14 +45,14 @@ pub struct MergeHistory {
     /// The job's own branch, unless it begins anew.
     branch: Option<String>,
     /// The job's worktrees, the oldest first.
-    trees: Vec<TreeMerges>,
+    trees: Vec<WorktreeMerges>,
     /// The commits of the target that the job's merges have made.
     merged: BTreeSet<String>,
 }
 
 /// The merges of items in one worktree of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct TreeMerges {
+struct WorktreeMerges {
     /// The commit that it began from.
     base: String,
     /// The job's branch after the last item was merged; it contains all others.
@@ -63,7 +63,7 @@ impl MergeHistory {
     /// Reads the merges of a job.
     pub fn read(layout: &Layout, job: &JobId) -> Result<Self, Error> {
         let mut merges = Self::default();
-        for record in Reader::open(layout, job)? {
+        for record in JournalReader::open(layout, job)? {
             let record = record?;
             merges.apply(&record.event, record.item_id.is_some());
         }
@@ -81,7 +81,7 @@ impl MergeHistory {
             && !is_of_item
         {
             self.branch = Some(branch.clone());
-            self.trees.push(TreeMerges { base: commit.clone(), tip: None });
+            self.trees.push(WorktreeMerges { base: commit.clone(), tip: None });
         } else if let Event::WorktreeMerged { commit, target, .. } = event {
             if !is_of_item {
                 self.merged.insert(commit.clone());

@@ -6,53 +6,53 @@ use std::{
 };
 
 use prodigy_core::{
-    dlq::{DeadLetteredItem, EntryStatus, JobFacts, Letter, RunFacts},
-    event::{Event, Record},
+    dlq::{DeadLetterContext, DeadLetterState, DeadLetteredItem, EntryStatus, RunFingerprint},
+    event::{Event, EventRecord},
     ids::{ItemId, JobId},
 };
 
-use super::{Error, Heading, letters::Letters, projection::Projection};
-use crate::store::{Layout, LogFile, Reader, Spool};
+use super::{DeadLetterSummary, Error, letters::DeadLetterCache, projection::DeadLetterWriter};
+use crate::store::{JournalReader, Layout, LogFile, Spool};
 
 /// The number of entries written before their lines are.
 const BATCH: usize = 500;
 
 /// The failed items of a job, as read from its journal.
-pub(super) struct Scan {
+pub(super) struct JournalScan {
     layout: Layout,
     job: JobId,
     /// The letters of all items that have an entry or are not at their end.
-    pub(super) letters: Letters,
+    pub(super) letters: DeadLetterCache,
     /// The items that have or had an entry.
-    pub(super) dead: HashMap<ItemId, Dead>,
+    pub(super) dead: HashMap<ItemId, ScannedEntry>,
     /// The last record that was read.
     pub(super) last_seq: u64,
-    run: RunFacts,
+    run: RunFingerprint,
     items_sha256: Option<String>,
 }
 
 /// An item that has or had an entry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dead {
+pub(super) struct ScannedEntry {
     /// The last record that changed the entry.
     pub(super) seq: u64,
     pub(super) status: EntryStatus,
     pub(super) is_cleared: bool,
 }
 
-impl Scan {
+impl JournalScan {
     /// Reads the journal of a job up to a record.
     pub(super) fn read(layout: &Layout, job: &JobId, up_to: u64) -> Result<Self, Error> {
         let mut scan = Self {
             layout: layout.clone(),
             job: job.clone(),
-            letters: Letters::new(layout.state_dir(job)),
+            letters: DeadLetterCache::new(layout.state_dir(job)),
             dead: HashMap::new(),
             last_seq: 0,
-            run: RunFacts::default(),
+            run: RunFingerprint::default(),
             items_sha256: None,
         };
-        for record in Reader::open(layout, job)? {
+        for record in JournalReader::open(layout, job)? {
             let record = record?;
             if record.seq > up_to {
                 break;
@@ -63,13 +63,15 @@ impl Scan {
     }
 
     /// Applies the next record.
-    pub(super) fn take_in(&mut self, record: &Record) {
+    pub(super) fn take_in(&mut self, record: &EventRecord) {
         self.last_seq = record.seq;
         self.run.apply(&record.event);
         if let Event::ItemsSelected { sha256, .. } = &record.event {
             self.items_sha256 = Some(sha256.clone());
         }
-        let Some(item) = record.item_id.as_ref().filter(|_| Letter::concerns(&record.event)) else {
+        let Some(item) =
+            record.item_id.as_ref().filter(|_| DeadLetterState::concerns(&record.event))
+        else {
             return;
         };
         let known = self.letters.take(item);
@@ -78,9 +80,9 @@ impl Scan {
         };
         let log = |item: &ItemId, attempt| log(&self.layout, &self.job, item, attempt);
         let worktree = |name: &str| worktree(&self.layout, &self.job, name);
-        letter.apply(record, JobFacts { run: &self.run, log: &log, worktree: &worktree });
+        letter.apply(record, DeadLetterContext { run: &self.run, log: &log, worktree: &worktree });
         if let Some(status) = letter.status() {
-            let dead = Dead { seq: letter.seq(), status, is_cleared: letter.is_cleared() };
+            let dead = ScannedEntry { seq: letter.seq(), status, is_cleared: letter.is_cleared() };
             self.dead.insert(item.clone(), dead);
         }
         if !letter.is_over() {
@@ -95,12 +97,12 @@ impl Scan {
     }
 
     /// Returns what a list shows of the entries, the newest first.
-    pub(super) fn headings(&mut self) -> Vec<Heading> {
+    pub(super) fn headings(&mut self) -> Vec<DeadLetterSummary> {
         let mut headings = Vec::new();
         for item in self.changed_after(0).into_iter().rev() {
             let is_there = self.dead.get(&item).is_some_and(|dead| !dead.is_cleared);
             let Some(letter) = self.letters.take(&item).filter(|_| is_there) else { continue };
-            headings.extend(letter.outline().map(|entry| Heading::from(&entry)));
+            headings.extend(letter.outline().map(|entry| DeadLetterSummary::from(&entry)));
             self.letters.put(letter);
         }
         headings
@@ -113,7 +115,7 @@ impl Scan {
         let ids = spool.iter().flat_map(Spool::ids).enumerate();
         let place = ids.filter_map(|(place, id)| Some((place, id.ok()?)));
         let place = place.filter(|(_, id)| id == item).map(|(place, _)| place).next();
-        let projection = Projection::to_read(&self.layout, &self.job, spool);
+        let projection = DeadLetterWriter::to_read(&self.layout, &self.job, spool);
         projection.entry(&letter, place, None)
     }
 
@@ -145,7 +147,7 @@ impl Scan {
     pub(super) fn write(
         &mut self,
         items: &[ItemId],
-        projection: &mut Projection,
+        projection: &mut DeadLetterWriter,
         spool: Option<&Spool>,
     ) -> Result<(), Error> {
         let wanted: HashSet<&ItemId> = items.iter().collect();
@@ -154,7 +156,7 @@ impl Scan {
             .filter_map(|(place, id)| Some((id.ok()?, place)))
             .filter(|(id, _)| wanted.contains(id))
             .collect();
-        let is_open = |item: &&ItemId| self.dead.get(*item).is_some_and(Dead::is_open);
+        let is_open = |item: &&ItemId| self.dead.get(*item).is_some_and(ScannedEntry::is_open);
         let rising = u64::try_from(items.iter().filter(is_open).count()).unwrap_or(u64::MAX);
         projection.listing.open = self.open().saturating_sub(rising);
         for batch in items.chunks(BATCH) {
@@ -175,7 +177,7 @@ impl Scan {
     }
 }
 
-impl Dead {
+impl ScannedEntry {
     /// Returns whether the entry waits for somebody.
     pub(super) fn is_open(&self) -> bool {
         self.status == EntryStatus::Open && !self.is_cleared
@@ -183,7 +185,7 @@ impl Dead {
 }
 
 /// Returns a new letter, if an event can be the first that it has to know of.
-pub(super) fn begin(job: &JobId, item: &ItemId, event: &Event) -> Option<Letter> {
+pub(super) fn begin(job: &JobId, item: &ItemId, event: &Event) -> Option<DeadLetterState> {
     let begins = matches!(
         event,
         Event::AgentStarted { .. }
@@ -191,7 +193,7 @@ pub(super) fn begin(job: &JobId, item: &ItemId, event: &Event) -> Option<Letter>
             | Event::WorktreePreserved { .. }
             | Event::ItemDeadLettered { .. }
     );
-    begins.then(|| Letter::new(job.clone(), item.clone()))
+    begins.then(|| DeadLetterState::new(job.clone(), item.clone()))
 }
 
 /// Returns a worktree of the job.

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::{
     Error,
-    index::{Line, Lines},
+    index::{IndexLine, IndexReader},
 };
 use crate::store::{self, Layout, write_projection};
 
@@ -30,12 +30,12 @@ const SPARING: u32 = 50;
 
 /// The content of `index.json`.
 #[derive(Serialize)]
-struct Document<'a> {
+struct IndexDocument<'a> {
     schema_version: u32,
     job_id: &'a JobId,
     /// The last record of the journal that the document takes into account.
     journal_seq: u64,
-    counts: Counts,
+    counts: EntryStatusCounts,
     open: Vec<&'a ItemId>,
     replaying: Vec<&'a ItemId>,
     resolved: Vec<&'a ItemId>,
@@ -44,7 +44,7 @@ struct Document<'a> {
 
 /// The number of entries, by status.
 #[derive(Serialize)]
-struct Counts {
+struct EntryStatusCounts {
     open: usize,
     replaying: usize,
     resolved: usize,
@@ -52,7 +52,7 @@ struct Counts {
 }
 
 /// Writes the index of a job; whoever has one holds the job's lock.
-pub(super) struct Summary {
+pub(super) struct IndexDocumentWriter {
     layout: Layout,
     job: JobId,
     path: PathBuf,
@@ -63,7 +63,7 @@ pub(super) struct Summary {
     is_changed: bool,
 }
 
-impl Summary {
+impl IndexDocumentWriter {
     /// Names the index of a job. Nothing is read or made before it is written.
     pub(super) fn new(layout: &Layout, job: &JobId) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Summary {
     }
 
     /// Applies a line that was added to the log.
-    pub(super) fn take(&mut self, line: &Line) {
+    pub(super) fn take(&mut self, line: &IndexLine) {
         self.is_changed = true;
         if let Some(entries) = &mut self.entries {
             take_in(entries, &mut self.seq, line);
@@ -111,13 +111,13 @@ impl Summary {
             of(EntryStatus::Resolved).collect::<Vec<_>>(),
             of(EntryStatus::Dropped).collect::<Vec<_>>(),
         );
-        let counts = Counts {
+        let counts = EntryStatusCounts {
             open: open.len(),
             replaying: replaying.len(),
             resolved: resolved.len(),
             dropped: dropped.len(),
         };
-        let document = Document {
+        let document = IndexDocument {
             schema_version: SCHEMA_VERSION,
             job_id: &self.job,
             journal_seq: self.seq,
@@ -142,14 +142,14 @@ impl Summary {
     /// Reads the status of every entry from the log.
     fn read(&mut self) -> Result<BTreeMap<ItemId, EntryStatus>, Error> {
         let mut newest = BTreeMap::new();
-        for line in Lines::open(&self.layout, &self.job)?.into_iter().flatten() {
+        for line in IndexReader::open(&self.layout, &self.job)?.into_iter().flatten() {
             match line? {
-                Line::Change(change) => {
+                IndexLine::Change(change) => {
                     self.seq = self.seq.max(change.seq);
                     let status = (!change.gone).then_some(change.status);
                     newest.entry(change.item_id).or_insert(status);
                 }
-                Line::Mark(mark) => self.seq = self.seq.max(mark.seq),
+                IndexLine::Mark(mark) => self.seq = self.seq.max(mark.seq),
             }
         }
         Ok(newest.into_iter().filter_map(|(item, status)| Some((item, status?))).collect())
@@ -157,9 +157,9 @@ impl Summary {
 }
 
 /// Applies a line that is newer than all before it.
-fn take_in(entries: &mut BTreeMap<ItemId, EntryStatus>, seq: &mut u64, line: &Line) {
+fn take_in(entries: &mut BTreeMap<ItemId, EntryStatus>, seq: &mut u64, line: &IndexLine) {
     match line {
-        Line::Change(change) => {
+        IndexLine::Change(change) => {
             *seq = (*seq).max(change.seq);
             if change.gone {
                 entries.remove(&change.item_id);
@@ -167,6 +167,6 @@ fn take_in(entries: &mut BTreeMap<ItemId, EntryStatus>, seq: &mut u64, line: &Li
                 entries.insert(change.item_id.clone(), change.status);
             }
         }
-        Line::Mark(mark) => *seq = (*seq).max(mark.seq),
+        IndexLine::Mark(mark) => *seq = (*seq).max(mark.seq),
     }
 }

@@ -17,13 +17,13 @@ use prodigy_core::{
 };
 use serde_json::json;
 
-use self::fixture::{Doing, World, completed, died, failed, kept, replayed, started};
+use self::fixture::{DlqHarness, Doing, completed, died, failed, kept, replayed, started};
 use super::*;
 use crate::store::LogFile;
 
 #[test]
 fn a_dead_letter_is_written_once_with_all_that_is_known_about_it() {
-    let world = World::new(&["{\"n\":1.10}", "2"]);
+    let world = DlqHarness::new(&["{\"n\":1.10}", "2"]);
     let mut run = world.begin();
     run.happen(1, &[started(1), failed(1), died(1), kept()]);
     run.finish();
@@ -110,13 +110,16 @@ fn a_dead_letter_is_written_once_with_all_that_is_known_about_it() {
     assert_eq!(entry.item_data.get(), "{\"n\":1.10}");
     assert!(queue.entry(&world.item(2)).unwrap().is_none());
     assert_eq!(queue.file(&world.item(1)), world.file(1));
-    assert_eq!(Queue::jobs(&world.home.layout).unwrap(), std::slice::from_ref(&world.home.job));
+    assert_eq!(
+        DeadLetterStore::jobs(&world.home.layout).unwrap(),
+        std::slice::from_ref(&world.home.job)
+    );
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the logs are those of a test")]
 fn an_entry_names_the_transcript_of_an_attempt_that_has_one() {
-    let world = World::new(&["1"]);
+    let world = DlqHarness::new(&["1"]);
     let item = ItemId::at(1, 1);
     let file = |which| world.home.layout.log_file(&world.home.job, Some(&item), 1, 0, which);
     fs::create_dir_all(file(LogFile::Output).parent().unwrap()).unwrap();
@@ -134,7 +137,7 @@ fn an_entry_names_the_transcript_of_an_attempt_that_has_one() {
 
 #[test]
 fn items_that_succeed_leave_nothing() {
-    let world = World::new(&["1", "2"]);
+    let world = DlqHarness::new(&["1", "2"]);
     let mut run = world.begin();
     run.happen(1, &[started(1), failed(1), started(2), completed(2, false)]);
     run.happen(2, &[started(1), completed(1, false)]);
@@ -142,14 +145,14 @@ fn items_that_succeed_leave_nothing() {
     assert!(!world.home.layout.dlq_dir(&world.home.job).exists());
     let queue = world.queue();
     assert_eq!((queue.open_entries(), queue.headings().count()), (0, 0));
-    assert_eq!(Queue::jobs(&world.home.layout).unwrap(), [] as [JobId; 0]);
+    assert_eq!(DeadLetterStore::jobs(&world.home.layout).unwrap(), [] as [JobId; 0]);
     // Looking has not made anything either.
     assert!(!world.home.layout.dlq_dir(&world.home.job).exists());
 }
 
 #[test]
 fn entries_are_listed_once_each_and_the_newest_first() {
-    let world = World::new(&["1", "2", "3"]);
+    let world = DlqHarness::new(&["1", "2", "3"]);
     let mut run = world.begin();
     for item in [1, 2, 3] {
         run.happen(item, &[started(1), failed(1), died(1)]);
@@ -194,7 +197,7 @@ fn entries_are_listed_once_each_and_the_newest_first() {
 
 #[test]
 fn what_was_not_written_is_made_from_the_journal_when_it_is_looked_for() {
-    let world = World::new(&["1", "2", "3"]);
+    let world = DlqHarness::new(&["1", "2", "3"]);
     let mut run = world.begin();
     run.happen(1, &[started(1), failed(1), started(2), failed(2), died(2), kept()]);
     run.happen(2, &[started(1), failed(1), died(1), replayed(1), started(2)]);
@@ -219,7 +222,7 @@ fn what_was_not_written_is_made_from_the_journal_when_it_is_looked_for() {
 
 #[test]
 fn looking_twice_writes_nothing_the_second_time() {
-    let world = World::new(&["1"]);
+    let world = DlqHarness::new(&["1"]);
     let mut run = world.begin();
     run.happen(1, &[started(1), failed(1), died(1)]);
     run.finish();
@@ -239,7 +242,7 @@ fn looking_twice_writes_nothing_the_second_time() {
 
 #[test]
 fn a_job_that_is_running_is_read_and_left_alone() {
-    let world = World::new(&["1", "2"]);
+    let world = DlqHarness::new(&["1", "2"]);
     let mut run = world.begin();
     run.happen(1, &[started(1), failed(1), died(1)]);
     run.finish();
@@ -252,7 +255,7 @@ fn a_job_that_is_running_is_read_and_left_alone() {
     let index = world.index();
     assert_eq!(world.queue().headings().count(), 2, "the journal tells of both");
     assert_eq!(world.index(), index, "the files are for the run to write");
-    let held = Queue::open_held(&world.home.layout, &world.home.job, &lock).unwrap();
+    let held = DeadLetterStore::open_held(&world.home.layout, &world.home.job, &lock).unwrap();
     assert_eq!((held.headings().count(), held.open_entries()), (2, 2));
 }
 
@@ -260,7 +263,7 @@ fn a_job_that_is_running_is_read_and_left_alone() {
 fn a_resumed_run_goes_on_with_the_histories_of_the_runs_before() {
     // A run that died wrote nothing, or not all of it.
     for lost in ["nothing", "the list", "all"] {
-        let world = World::new(&["1", "2", "3", "4", "5"]);
+        let world = DlqHarness::new(&["1", "2", "3", "4", "5"]);
         let mut run = world.begin();
         run.happen(1, &[started(1), failed(1)]);
         run.happen(2, &[started(1)]);
@@ -298,7 +301,7 @@ fn a_resumed_run_goes_on_with_the_histories_of_the_runs_before() {
 
 #[test]
 fn a_replay_goes_on_from_the_stored_entry_without_reading_the_journal() {
-    let world = World::new(&["1"]);
+    let world = DlqHarness::new(&["1"]);
     let mut run = world.begin();
     run.happen(1, &[started(1), failed(1), died(1)]);
     run.finish();
@@ -325,7 +328,7 @@ fn rename(from: &std::path::Path, to: &std::path::Path) {
 
 #[test]
 fn a_secret_in_the_data_of_an_item_is_hidden_and_stays_hidden() {
-    let world = World::new(&["{\"key\": \"correct-horse\", \"n\": 1.10}", "{\"n\": 1.10}"]);
+    let world = DlqHarness::new(&["{\"key\": \"correct-horse\", \"n\": 1.10}", "{\"n\": 1.10}"]);
     let mut run = world.begin_with(Mask::new(["correct-horse".to_owned()]));
     run.happen(1, &[started(1), failed(1), died(1)]);
     run.happen(2, &[started(1), failed(1), died(1)]);
@@ -347,7 +350,7 @@ fn a_secret_in_the_data_of_an_item_is_hidden_and_stays_hidden() {
 #[test]
 fn keys_that_are_paths_stay_in_the_directory() {
     let keys = ["../../etc/passwd", "/abs", "index", "a b\nc", "é", "..", "CON"];
-    let world = World::keyed(&keys);
+    let world = DlqHarness::keyed(&keys);
     let mut run = world.begin();
     for item in 1..=keys.len() {
         run.happen(item, &[started(1), failed(1), died(1)]);
@@ -365,7 +368,7 @@ fn keys_that_are_paths_stay_in_the_directory() {
 #[test]
 fn two_readers_see_whole_entries_while_a_writer_is_at_work() {
     const ITEMS: usize = 300;
-    let world = World::sized(ITEMS);
+    let world = DlqHarness::sized(ITEMS);
     let mut run = world.begin();
     let (layout, job) = (&world.home.layout, &world.home.job);
     thread::scope(|scope| {
@@ -373,7 +376,7 @@ fn two_readers_see_whole_entries_while_a_writer_is_at_work() {
             scope.spawn(|| {
                 let mut most = 0;
                 while most < ITEMS {
-                    let queue = Queue::open(layout, job).unwrap();
+                    let queue = DeadLetterStore::open(layout, job).unwrap();
                     let headings: Vec<_> = queue.headings().map(Result::unwrap).collect();
                     let items: std::collections::HashSet<_> =
                         headings.iter().map(|heading| &heading.item_id).collect();
@@ -411,7 +414,7 @@ fn thousand(run: &mut Doing<'_>, number: usize) -> Duration {
 #[test]
 fn the_ten_thousandth_entry_costs_what_the_first_did() {
     const THOUSANDS: usize = 10;
-    let world = World::sized(THOUSANDS * 1000);
+    let world = DlqHarness::sized(THOUSANDS * 1000);
     let mut run = world.begin();
     let (mut first, mut last) = (Duration::MAX, Duration::MAX);
     for number in 0..THOUSANDS {
@@ -419,7 +422,7 @@ fn the_ten_thousandth_entry_costs_what_the_first_did() {
         // Whatever else the machine does, it does to both.
         if number >= THOUSANDS - 5 {
             last = last.min(took);
-            let fresh = World::sized(1000);
+            let fresh = DlqHarness::sized(1000);
             let mut begun = fresh.begin();
             first = first.min(thousand(&mut begun, 0));
             begun.finish();
@@ -441,7 +444,7 @@ fn the_ten_thousandth_entry_costs_what_the_first_did() {
 
 #[test]
 fn a_job_that_never_was_has_no_queue() {
-    let world = World::new(&["1"]);
-    let error = Queue::open(&world.home.layout, &"other".parse().unwrap()).unwrap_err();
+    let world = DlqHarness::new(&["1"]);
+    let error = DeadLetterStore::open(&world.home.layout, &"other".parse().unwrap()).unwrap_err();
     insta::assert_snapshot!(error, @"there is no job `other`");
 }

@@ -14,41 +14,41 @@ use std::{
 };
 
 use prodigy_core::{
-    dlq::{Letter, RunFacts},
-    event::{Event, Record},
+    dlq::{DeadLetterState, RunFingerprint},
+    event::{Event, EventRecord},
     ids::JobId,
     mask::Mask,
 };
 
 use super::{
     Error,
-    letters::Letters,
-    projection::Projection,
-    writing::{Writer, past},
+    letters::DeadLetterCache,
+    projection::DeadLetterWriter,
+    writing::{ProjectorThread, past},
 };
 use crate::store::{Layout, Spool};
 
 /// Writes the dead letters of a run.
-pub struct DeadLetters {
-    orders: Option<Sender<Order>>,
+pub struct DeadLetterProjector {
+    orders: Option<Sender<ProjectorCommand>>,
     problem: Arc<Mutex<Option<String>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// A command to the writer thread.
-pub(super) enum Order {
-    Record(Box<Record>, Option<usize>),
+pub(super) enum ProjectorCommand {
+    Record(Box<EventRecord>, Option<usize>),
     Settle(Sender<()>),
     Finish(u64),
 }
 
-impl DeadLetters {
+impl DeadLetterProjector {
     /// Starts the thread. The caller holds the job's lock; `before` is the last record of the
     /// runs before, 0 if there were none.
     pub fn start(
         layout: Layout,
         job: JobId,
-        run: RunFacts,
+        run: RunFingerprint,
         before: u64,
         mask: Mask,
         spool: Spool,
@@ -57,10 +57,10 @@ impl DeadLetters {
         let problem = Arc::<Mutex<Option<String>>>::default();
         let found = Arc::clone(&problem);
         let thread = thread::Builder::new().name("letters".to_owned()).spawn(move || {
-            let projection = Projection::new(&layout, &job, mask, Some(spool.clone()));
-            let mut writer = Writer {
+            let projection = DeadLetterWriter::new(&layout, &job, mask, Some(spool.clone()));
+            let mut writer = ProjectorThread {
                 past: past(&layout, &job, before, &found),
-                letters: Letters::new(layout.state_dir(&job)),
+                letters: DeadLetterCache::new(layout.state_dir(&job)),
                 layout,
                 job,
                 run,
@@ -79,8 +79,8 @@ impl DeadLetters {
     }
 
     /// Passes on a record about an item, and the item's place.
-    pub fn hear(&self, record: &Record, place: Option<usize>) {
-        if !Letter::concerns(&record.event) {
+    pub fn hear(&self, record: &EventRecord, place: Option<usize>) {
+        if !DeadLetterState::concerns(&record.event) {
             return;
         }
         let mut record = record.clone();
@@ -88,13 +88,13 @@ impl DeadLetters {
             // It may be long, and no letter has it.
             done.result = serde_json::Value::Null;
         }
-        self.order(Order::Record(Box::new(record), place));
+        self.order(ProjectorCommand::Record(Box::new(record), place));
     }
 
     /// Waits until everything that was passed on is written or has failed.
     pub fn settle(&self) {
         let (done, wait) = channel();
-        self.order(Order::Settle(done));
+        self.order(ProjectorCommand::Settle(done));
         // A thread that is gone has nothing to write.
         wait.recv().ok();
     }
@@ -107,11 +107,11 @@ impl DeadLetters {
 
     /// Waits until all files are written that can be, up to the last record of the run.
     pub fn finish(&mut self, last: u64) {
-        self.order(Order::Finish(last));
+        self.order(ProjectorCommand::Finish(last));
         self.end();
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: ProjectorCommand) {
         if let Some(orders) = &self.orders {
             // A thread that is gone was ended by us, or could not even begin.
             orders.send(order).ok();
@@ -127,7 +127,7 @@ impl DeadLetters {
     }
 }
 
-impl Drop for DeadLetters {
+impl Drop for DeadLetterProjector {
     fn drop(&mut self) {
         self.end();
     }

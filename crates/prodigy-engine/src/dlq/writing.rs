@@ -10,19 +10,19 @@ use std::{
 };
 
 use prodigy_core::{
-    dlq::{EntryStatus, JobFacts, Letter, RunFacts},
-    event::{Event, Record},
+    dlq::{DeadLetterContext, DeadLetterState, EntryStatus, RunFingerprint},
+    event::{Event, EventRecord},
     ids::{ItemId, JobId},
 };
 
 use super::{
-    Error, Heading,
+    DeadLetterSummary, Error,
     index::last_mark,
-    letters::Letters,
-    projection::{Projection, is_open},
+    letters::DeadLetterCache,
+    projection::{DeadLetterWriter, is_open},
     queue::entry_paths,
-    scan::{self, Scan},
-    writer::{Order, tell},
+    scan::{self, JournalScan},
+    writer::{ProjectorCommand, tell},
 };
 use crate::store::{Layout, Spool};
 
@@ -35,37 +35,37 @@ const AGAIN: Duration = Duration::from_secs(1);
 const REMEMBERED: usize = 10_000;
 
 /// The state of the writer thread.
-pub(super) struct Writer {
+pub(super) struct ProjectorThread {
     pub(super) layout: Layout,
     pub(super) job: JobId,
-    pub(super) run: RunFacts,
+    pub(super) run: RunFingerprint,
     /// The last record of the runs before.
     pub(super) before: u64,
-    pub(super) projection: Projection,
+    pub(super) projection: DeadLetterWriter,
     pub(super) spool: Spool,
-    pub(super) letters: Letters,
+    pub(super) letters: DeadLetterCache,
     /// Records of items of which it is not known yet whether an earlier run knew them.
-    pub(super) begun: HashMap<ItemId, Vec<Record>>,
+    pub(super) begun: HashMap<ItemId, Vec<EventRecord>>,
     /// The facts about items whose entries changed and are not written yet.
-    pub(super) due: HashMap<ItemId, Due>,
+    pub(super) due: HashMap<ItemId, PendingEntry>,
     /// The same items, in the order in which they are written.
     pub(super) order: VecDeque<(Instant, ItemId)>,
     /// The knowledge of earlier runs.
-    pub(super) past: Past,
+    pub(super) past: PriorRuns,
     /// Set if entries that could not be written were forgotten.
     pub(super) is_incomplete: bool,
     pub(super) problem: Arc<Mutex<Option<String>>>,
 }
 
 /// An entry that is to be written.
-pub(super) struct Due {
+pub(super) struct PendingEntry {
     place: Option<usize>,
     was_open: bool,
 }
 
 /// The knowledge of earlier runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Past {
+pub(super) enum PriorRuns {
     /// There were none, or they were read.
     Known,
     /// The files hold their entries, but not their items that did not fail.
@@ -80,20 +80,20 @@ pub(super) fn past(
     job: &JobId,
     before: u64,
     problem: &Mutex<Option<String>>,
-) -> Past {
+) -> PriorRuns {
     let mark = last_mark(layout, job).unwrap_or_else(|error| {
         tell(problem, &error);
         None
     });
     match mark {
-        _ if before == 0 => Past::Known,
-        Some(mark) if mark.seq >= before => Past::Listed,
-        Some(_) | None => Past::Unknown,
+        _ if before == 0 => PriorRuns::Known,
+        Some(mark) if mark.seq >= before => PriorRuns::Listed,
+        Some(_) | None => PriorRuns::Unknown,
     }
 }
 
-impl Writer {
-    pub(super) fn run(&mut self, orders: &Receiver<Order>) {
+impl ProjectorThread {
+    pub(super) fn run(&mut self, orders: &Receiver<ProjectorCommand>) {
         loop {
             // However much there is to hear, what is due is written.
             self.write(false);
@@ -102,13 +102,13 @@ impl Writer {
                 None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match order {
-                Ok(Order::Record(record, place)) => self.hear(*record, place),
-                Ok(Order::Settle(done)) => {
+                Ok(ProjectorCommand::Record(record, place)) => self.hear(*record, place),
+                Ok(ProjectorCommand::Settle(done)) => {
                     self.write(true);
                     // Nobody waits any more, which is fine.
                     done.send(()).ok();
                 }
-                Ok(Order::Finish(last)) => {
+                Ok(ProjectorCommand::Finish(last)) => {
                     self.write(true);
                     self.mark(last);
                     return;
@@ -121,7 +121,7 @@ impl Writer {
     }
 
     /// Applies a record.
-    fn hear(&mut self, record: Record, place: Option<usize>) {
+    fn hear(&mut self, record: EventRecord, place: Option<usize>) {
         let Some(item) = record.item_id.clone() else { return };
         if self.is_unheard_of(&item) && is_harmless(&record.event) {
             let ends = matches!(&record.event, Event::WorktreeMerged { .. })
@@ -139,14 +139,14 @@ impl Writer {
         let earlier = self.begun.remove(&item).unwrap_or_default();
         let log = |item: &ItemId, attempt| scan::log(&self.layout, &self.job, item, attempt);
         let worktree = |name: &str| scan::worktree(&self.layout, &self.job, name);
-        let origin = JobFacts { run: &self.run, log: &log, worktree: &worktree };
+        let origin = DeadLetterContext { run: &self.run, log: &log, worktree: &worktree };
         for record in earlier.iter().chain([&record]) {
             letter.apply(record, origin);
         }
         // Without an entry there is nothing to write, and a letter that is written is let go.
         let is_changed = (letter.revision(), letter.seq()) != before && letter.status().is_some();
         if is_changed && !self.due.contains_key(&item) {
-            self.due.insert(item.clone(), Due { place, was_open });
+            self.due.insert(item.clone(), PendingEntry { place, was_open });
             self.order.push_back((Instant::now() + HOLD, item));
         }
         if !letter.is_over() {
@@ -161,20 +161,20 @@ impl Writer {
             let files = entry_paths(&self.layout, &self.job, item);
             files.iter().any(|file| file.symlink_metadata().is_ok())
         };
-        self.past == Past::Listed && !self.letters.has(item) && !has_file()
+        self.past == PriorRuns::Listed && !self.letters.has(item) && !has_file()
     }
 
     /// Returns what is known of an item; `None` if an event says nothing that matters.
-    fn letter(&mut self, item: &ItemId, event: &Event) -> Option<Letter> {
+    fn letter(&mut self, item: &ItemId, event: &Event) -> Option<DeadLetterState> {
         if let Some(letter) = self.letters.take(item) {
             return Some(letter);
         }
         let mut stored = self.projection.stored(item);
         let is_enough = match (self.past, &stored) {
-            (Past::Known, _) => true,
+            (PriorRuns::Known, _) => true,
             // What was under way when a run ended is only in the journal.
-            (Past::Listed, Some(stored)) => stored.status != EntryStatus::Replaying,
-            (Past::Listed, None) | (Past::Unknown, _) => false,
+            (PriorRuns::Listed, Some(stored)) => stored.status != EntryStatus::Replaying,
+            (PriorRuns::Listed, None) | (PriorRuns::Unknown, _) => false,
         };
         if !is_enough {
             self.read_past();
@@ -184,29 +184,30 @@ impl Writer {
             stored = self.projection.stored(item);
         }
         if let Some(entry) = stored {
-            return Some(Letter::of_entry(entry));
+            return Some(DeadLetterState::of_entry(entry));
         }
         let is_begun = self.begun.contains_key(item);
-        let new = || Letter::new(self.job.clone(), item.clone());
+        let new = || DeadLetterState::new(self.job.clone(), item.clone());
         scan::begin(&self.job, item, event).or_else(|| is_begun.then(new))
     }
 
     /// Reads what the runs before left undone, and writes what they did not get to write.
     fn read_past(&mut self) {
-        let was_listed = self.past == Past::Listed;
+        let was_listed = self.past == PriorRuns::Listed;
         // It is read once: if that fails, it fails again.
-        self.past = Past::Known;
-        let scanned = Scan::read(&self.layout, &self.job, self.before).and_then(|mut scan| {
-            // What is listed is counted, and may have changed in this run.
-            let written = if was_listed {
-                Ok(())
-            } else {
-                let after = last_mark(&self.layout, &self.job)?.map_or(0, |mark| mark.seq);
-                let missing = scan.changed_after(after);
-                scan.write(&missing, &mut self.projection, Some(&self.spool))
-            };
-            Ok((scan, written))
-        });
+        self.past = PriorRuns::Known;
+        let scanned =
+            JournalScan::read(&self.layout, &self.job, self.before).and_then(|mut scan| {
+                // What is listed is counted, and may have changed in this run.
+                let written = if was_listed {
+                    Ok(())
+                } else {
+                    let after = last_mark(&self.layout, &self.job)?.map_or(0, |mark| mark.seq);
+                    let missing = scan.changed_after(after);
+                    scan.write(&missing, &mut self.projection, Some(&self.spool))
+                };
+                Ok((scan, written))
+            });
         match scanned {
             Ok((mut scan, written)) => {
                 if let Err(error) = written {
@@ -286,7 +287,10 @@ impl Writer {
         }
     }
 
-    fn write_entry(&mut self, item: &ItemId) -> Result<Option<(Letter, Heading, Due)>, Error> {
+    fn write_entry(
+        &mut self,
+        item: &ItemId,
+    ) -> Result<Option<(DeadLetterState, DeadLetterSummary, PendingEntry)>, Error> {
         let (Some(letter), Some(due)) = (self.letters.take(item), self.due.remove(item)) else {
             return Ok(None);
         };
@@ -303,7 +307,8 @@ impl Writer {
 
     /// Notes that everything up to a record is in the files, if it is.
     fn mark(&mut self, last: u64) {
-        let is_whole = self.order.is_empty() && !self.is_incomplete && self.past != Past::Unknown;
+        let is_whole =
+            self.order.is_empty() && !self.is_incomplete && self.past != PriorRuns::Unknown;
         if is_whole && self.projection.listing.is_there() {
             self.projection.listing.mark(last);
             let listing = &mut self.projection.listing;

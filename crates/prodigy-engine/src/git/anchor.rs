@@ -4,7 +4,7 @@ use super::{Error, Repo, plumbing::unexpected, tree::is_hash};
 
 /// The text in a reference, with its object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Anchor {
+pub struct AuditAnchor {
     /// The text.
     pub text: String,
     /// The object that has it.
@@ -13,7 +13,7 @@ pub struct Anchor {
 
 impl Repo {
     /// Returns the text that a reference holds; `None` if there is none.
-    pub fn anchor(&self, name: &str) -> Result<Option<Anchor>, Error> {
+    pub fn anchor(&self, name: &str) -> Result<Option<AuditAnchor>, Error> {
         let call = self.call(&["cat-file", "--batch"]).stdin(format!("{name}\n")).reading();
         let output = call.run()?.stdout;
         let text = String::from_utf8_lossy(&output);
@@ -22,7 +22,7 @@ impl Repo {
         match words.as_slice() {
             [object, "blob", _] if is_hash(object) => {
                 let text = content.strip_suffix('\n').unwrap_or(content);
-                Ok(Some(Anchor { text: text.to_owned(), object: (*object).to_owned() }))
+                Ok(Some(AuditAnchor { text: text.to_owned(), object: (*object).to_owned() }))
             }
             [_, "missing"] => Ok(None),
             _ => Err(unexpected("cat-file")),
@@ -34,8 +34,8 @@ impl Repo {
         &self,
         name: &str,
         text: &str,
-        old: Option<&Anchor>,
-    ) -> Result<Anchor, Error> {
+        old: Option<&AuditAnchor>,
+    ) -> Result<AuditAnchor, Error> {
         let call = self.call(&["hash-object", "-w", "--no-filters", "--stdin"]).stdin(text);
         let object = call.durable().text()?;
         if !is_hash(&object) {
@@ -46,6 +46,6 @@ impl Repo {
         // What is in the place of the reference is replaced, not what it may lead to.
         let call = self.call(&["update-ref", "--no-deref", name, &object, old]);
         call.durable().run()?;
-        Ok(Anchor { text: text.to_owned(), object })
+        Ok(AuditAnchor { text: text.to_owned(), object })
     }
 }

@@ -1,19 +1,19 @@
 //! Keeping what is about to be taken back.
 
-use prodigy_core::event::Snapshot;
+use prodigy_core::event::WorktreeSnapshot;
 
-use super::{Error, JobTree, worktree::snapshot_ref};
+use super::{Error, Worktree, worktree::snapshot_ref};
 
-impl JobTree {
+impl Worktree {
     /// Records the worktree as it is under a name of its own, unless it is as in `snapshot`.
     ///
     /// A step that was cut off may have left something that a person wants to see, and
     /// a person may have mended something by hand: restoring must not lose either.
-    pub fn set_aside(&self, snapshot: &Snapshot) -> Result<Option<String>, Error> {
+    pub fn set_aside(&self, snapshot: &WorktreeSnapshot) -> Result<Option<String>, Error> {
         let now = self.snapshot()?;
         // The state of a new worktree is given as its commit, which can be read like a tree but
         // not be put where a tree belongs.
-        let wanted = Snapshot {
+        let wanted = WorktreeSnapshot {
             head: snapshot.head.clone(),
             index: self.tree_of(&snapshot.index)?,
             files: self.tree_of(&snapshot.files)?,

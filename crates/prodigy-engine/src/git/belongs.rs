@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, JobTree, shelter::read_plain};
+use super::{Error, Worktree, shelter::read_plain};
 
 /// The prefix of the branches of jobs and items.
 const OURS: &str = "prodigy/";
@@ -18,7 +18,7 @@ const OURS: &str = "prodigy/";
 /// The branch in HEAD when the references are not files: only git can tell more.
 const NO_FILE: &str = ".invalid";
 
-impl JobTree {
+impl Worktree {
     /// Returns an error if a directory is not in this worktree, or if git would not work
     /// on this worktree's own branch there.
     ///

@@ -1,11 +1,11 @@
 //! Moving a branch in two steps: it is locked and checked first, and moved when all else is done.
 
-use super::{Error, checkout::Seat};
-use crate::process::Duplex;
+use super::{Error, checkout::BranchCheckout};
+use crate::process::Coprocess;
 
 /// A branch that is locked, stands where it should, and can be moved.
 pub(super) struct BranchMove {
-    git: Duplex,
+    git: Coprocess,
 }
 
 impl BranchMove {
@@ -13,7 +13,7 @@ impl BranchMove {
     ///
     /// The git that holds the lock gives it back when we are gone.
     pub(super) fn prepare(
-        seat: Seat<'_>,
+        seat: BranchCheckout<'_>,
         branch: &str,
         (old, new): (&str, &str),
         note: &str,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Error, JobTree, Repo, command::shown, lock::RepoLock, refs};
+use super::{Error, Repo, Worktree, command::shown, lock::RepoLock, refs};
 
 impl Repo {
     /// Deletes the branches that begin with `prefix`, except `target`, those that hold commits
@@ -123,7 +123,7 @@ impl Repo {
     }
 }
 
-impl JobTree {
+impl Worktree {
     /// Returns what is in the worktree and in no commit, ignored files included; a
     /// directory with nothing else in it is named as a whole.
     pub fn extras(&self) -> Result<Vec<String>, Error> {

@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     Error, Repo,
-    command::{Call, Place, shown},
+    command::{GitCommand, GitDirs, shown},
 };
 
 /// The mode of an entry that is not there.
@@ -25,31 +25,31 @@ const SUBMODULE: &str = "160000";
 
 /// A working tree of the user's that has the target branch checked out.
 #[derive(Clone, Copy)]
-pub(super) struct Seat<'a> {
+pub(super) struct BranchCheckout<'a> {
     pub(super) repo: &'a Repo,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a GitDirs,
 }
 
 /// A file in a tree or in the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct FileEntry {
     mode: String,
     oid: String,
 }
 
 /// A path that differs between the two commits.
 #[derive(Clone, Debug)]
-pub(super) struct Change {
+pub(super) struct PathChange {
     pub(super) path: Vec<u8>,
-    pub(super) old: Entry,
-    pub(super) new: Entry,
+    pub(super) old: FileEntry,
+    pub(super) new: FileEntry,
     /// The file in the path before it was examined; `None` if there is none.
-    pub(super) stamp: Option<Stamp>,
+    pub(super) stamp: Option<FileStat>,
 }
 
 /// The signs by which a file is known to be the one that was examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileStat {
     device: u64,
     inode: u64,
     size: u64,
@@ -58,27 +58,27 @@ pub(super) struct Stamp {
 }
 
 /// A file as the index has it.
-struct Indexed {
-    entry: Entry,
+struct IndexEntry {
+    entry: FileEntry,
     is_merged: bool,
     /// Git was told to overlook changes of the file.
     is_hidden: bool,
 }
 
 /// A checkout in which nothing is in the way.
-pub(super) struct Examined {
-    pub(super) changes: Vec<Change>,
+pub(super) struct ExaminedCheckout {
+    pub(super) changes: Vec<PathChange>,
     /// The lines that tell the index about files that are already as they should be.
     pub(super) arrived: Vec<u8>,
 }
 
 /// The paths that would be lost.
-pub(super) struct Blocked {
+pub(super) struct BlockingPaths {
     pub(super) paths: Vec<String>,
 }
 
-impl<'a> Seat<'a> {
-    pub(super) fn call(self, args: &[&str]) -> Call<'a> {
+impl<'a> BranchCheckout<'a> {
+    pub(super) fn call(self, args: &[&str]) -> GitCommand<'a> {
         self.repo.git.at(self.place, args)
     }
 
@@ -93,7 +93,7 @@ impl<'a> Seat<'a> {
     }
 }
 
-impl Entry {
+impl FileEntry {
     pub(super) fn is_absent(&self) -> bool {
         self.mode == ABSENT
     }
@@ -103,14 +103,14 @@ impl Entry {
     }
 }
 
-impl Change {
+impl PathChange {
     /// Returns the path below the working tree, or any other directory.
     pub(super) fn below(&self, root: &Path) -> PathBuf {
         root.join(OsStr::from_bytes(&self.path))
     }
 }
 
-impl Stamp {
+impl FileStat {
     /// Returns the stamp of what is in a path, unless that is nothing or a directory.
     pub(super) fn take(path: &Path) -> Option<Self> {
         let found = path.symlink_metadata().ok().filter(|found| !found.is_dir())?;
@@ -128,15 +128,15 @@ impl Stamp {
 ///
 /// `scratch` is a path for an index to try things with.
 pub(super) fn examine(
-    seat: Seat<'_>,
+    seat: BranchCheckout<'_>,
     old: &str,
     new: &str,
     scratch: &Path,
-) -> Result<Result<Examined, Blocked>, Error> {
+) -> Result<Result<ExaminedCheckout, BlockingPaths>, Error> {
     let root = seat.root();
     let mut changes = changes(seat.repo, old, new)?;
     for change in &mut changes {
-        change.stamp = Stamp::take(&change.below(root));
+        change.stamp = FileStat::take(&change.below(root));
     }
     let indexed = indexed(seat, &changes)?;
     copy_index(seat, scratch)?;
@@ -146,7 +146,7 @@ pub(super) fn examine(
         changes.iter().filter(|c| c.new.is_absent()).map(|c| c.path.as_slice()).collect();
 
     let mut blocked: BTreeSet<Vec<u8>> = BTreeSet::new();
-    let mut candidates: Vec<&Change> = Vec::new();
+    let mut candidates: Vec<&PathChange> = Vec::new();
     for change in &changes {
         if let Some(in_the_way) = in_the_way(root, change, &gone) {
             blocked.insert(in_the_way);
@@ -178,16 +178,20 @@ pub(super) fn examine(
         }
     }
     if blocked.is_empty() {
-        return Ok(Ok(Examined { changes, arrived }));
+        return Ok(Ok(ExaminedCheckout { changes, arrived }));
     }
-    Ok(Err(Blocked { paths: blocked.iter().map(|path| shown(path)).collect() }))
+    Ok(Err(BlockingPaths { paths: blocked.iter().map(|path| shown(path)).collect() }))
 }
 
 /// Returns the lines that bring an index from one commit to another where it still has the old.
-pub(super) fn outstanding(seat: Seat<'_>, old: &str, new: &str) -> Result<Vec<u8>, Error> {
+pub(super) fn outstanding(
+    seat: BranchCheckout<'_>,
+    old: &str,
+    new: &str,
+) -> Result<Vec<u8>, Error> {
     let changes = changes(seat.repo, old, new)?;
     let indexed = indexed(seat, &changes)?;
-    let is_old = |change: &&Change| {
+    let is_old = |change: &&PathChange| {
         let staged = indexed.get(&change.path);
         staged.map_or(change.old.is_absent(), |s| s.is_merged && s.entry == change.old)
     };
@@ -195,7 +199,7 @@ pub(super) fn outstanding(seat: Seat<'_>, old: &str, new: &str) -> Result<Vec<u8
 }
 
 /// Returns what differs between two commits.
-pub(super) fn changes(repo: &Repo, old: &str, new: &str) -> Result<Vec<Change>, Error> {
+pub(super) fn changes(repo: &Repo, old: &str, new: &str) -> Result<Vec<PathChange>, Error> {
     let args = ["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", old, new];
     let fields = repo.call(&args).fields()?;
     let mut changes = Vec::new();
@@ -206,10 +210,10 @@ pub(super) fn changes(repo: &Repo, old: &str, new: &str) -> Result<Vec<Change>, 
             let mut words = header.split(' ').map(ToOwned::to_owned);
             let (old_mode, new_mode) = (words.next()?, words.next()?);
             let (old_oid, new_oid) = (words.next()?, words.next()?);
-            Some(Change {
+            Some(PathChange {
                 path: path.clone(),
-                old: Entry { mode: old_mode, oid: old_oid },
-                new: Entry { mode: new_mode, oid: new_oid },
+                old: FileEntry { mode: old_mode, oid: old_oid },
+                new: FileEntry { mode: new_mode, oid: new_oid },
                 stamp: None,
             })
         };
@@ -220,7 +224,10 @@ pub(super) fn changes(repo: &Repo, old: &str, new: &str) -> Result<Vec<Change>, 
 }
 
 /// Returns what the index has in the changed paths.
-fn indexed(seat: Seat<'_>, changes: &[Change]) -> Result<HashMap<Vec<u8>, Indexed>, Error> {
+fn indexed(
+    seat: BranchCheckout<'_>,
+    changes: &[PathChange],
+) -> Result<HashMap<Vec<u8>, IndexEntry>, Error> {
     let wanted: HashSet<&[u8]> = changes.iter().map(|change| change.path.as_slice()).collect();
     let mut indexed = HashMap::new();
     for field in seat.call(&["ls-files", "-v", "--stage", "-z"]).reading().fields()? {
@@ -229,9 +236,9 @@ fn indexed(seat: Seat<'_>, changes: &[Change]) -> Result<HashMap<Vec<u8>, Indexe
             let path = field.get(tab + 1..)?;
             let mut words = std::str::from_utf8(field.get(..tab)?).ok()?.split(' ');
             let (tag, mode, oid) = (words.next()?, words.next()?, words.next()?);
-            let entry = Entry { mode: mode.to_owned(), oid: oid.to_owned() };
+            let entry = FileEntry { mode: mode.to_owned(), oid: oid.to_owned() };
             let is_hidden = tag == "S" || tag.starts_with(|c: char| c.is_ascii_lowercase());
-            Some((path, Indexed { entry, is_merged: words.next()? == "0", is_hidden }))
+            Some((path, IndexEntry { entry, is_merged: words.next()? == "0", is_hidden }))
         };
         let unexpected = || Error::Unexpected { command: "ls-files".to_owned() };
         let (path, entry) = entry().ok_or_else(unexpected)?;
@@ -243,16 +250,21 @@ fn indexed(seat: Seat<'_>, changes: &[Change]) -> Result<HashMap<Vec<u8>, Indexe
 }
 
 /// Copies the index of a checkout.
-pub(super) fn copy_index(seat: Seat<'_>, copy: &Path) -> Result<(), Error> {
+pub(super) fn copy_index(seat: BranchCheckout<'_>, copy: &Path) -> Result<(), Error> {
     let real = seat.place.git_dir.join("index");
     fs::copy(&real, copy).map(drop).map_err(Error::file("copy", &real))
 }
 
 /// Changes a copy of the index so that no file that exists is hidden from git.
-fn unhide(seat: Seat<'_>, indexed: &HashMap<Vec<u8>, Indexed>, copy: &Path) -> Result<(), Error> {
+fn unhide(
+    seat: BranchCheckout<'_>,
+    indexed: &HashMap<Vec<u8>, IndexEntry>,
+    copy: &Path,
+) -> Result<(), Error> {
     let mut hidden: Vec<u8> = Vec::new();
     for (path, indexed) in indexed {
-        if indexed.is_hidden && Stamp::take(&seat.root().join(OsStr::from_bytes(path))).is_some() {
+        if indexed.is_hidden && FileStat::take(&seat.root().join(OsStr::from_bytes(path))).is_some()
+        {
             hidden.extend_from_slice(path);
             hidden.push(0);
         }
@@ -268,7 +280,7 @@ fn unhide(seat: Seat<'_>, indexed: &HashMap<Vec<u8>, Indexed>, copy: &Path) -> R
 }
 
 /// Returns the paths whose files are not what an index says.
-pub(super) fn dirty(seat: Seat<'_>, index: &Path) -> Result<HashSet<Vec<u8>>, Error> {
+pub(super) fn dirty(seat: BranchCheckout<'_>, index: &Path) -> Result<HashSet<Vec<u8>>, Error> {
     refresh(seat, index)?;
     let args = ["diff-files", "-z", "--name-only", "--ignore-submodules=all", "--no-ext-diff"];
     let paths = seat.call(&args).index(index).reading().fields()?;
@@ -276,13 +288,13 @@ pub(super) fn dirty(seat: Seat<'_>, index: &Path) -> Result<HashSet<Vec<u8>>, Er
 }
 
 /// Tells an index the times of the files that are as it says. That others are not is no error.
-pub(super) fn refresh(seat: Seat<'_>, index: &Path) -> Result<(), Error> {
+pub(super) fn refresh(seat: BranchCheckout<'_>, index: &Path) -> Result<(), Error> {
     seat.call(&["update-index", "-q", "--refresh"]).index(index).or(&[1]).run()?;
     Ok(())
 }
 
 /// Returns what keeps a path's new file from being written, apart from the path itself.
-fn in_the_way(root: &Path, change: &Change, gone: &HashSet<&[u8]>) -> Option<Vec<u8>> {
+fn in_the_way(root: &Path, change: &PathChange, gone: &HashSet<&[u8]>) -> Option<Vec<u8>> {
     if change.new.is_absent() || change.new.mode == SUBMODULE {
         return None;
     }
@@ -314,9 +326,9 @@ fn in_the_way(root: &Path, change: &Change, gone: &HashSet<&[u8]>) -> Option<Vec
 }
 
 /// Returns lines for `update-index --index-info` that put the new files into an index.
-pub(super) fn index_lines(changes: &[&Change]) -> Vec<u8> {
+pub(super) fn index_lines(changes: &[&PathChange]) -> Vec<u8> {
     let mut lines = Vec::new();
-    for Change { path, new, .. } in changes {
+    for PathChange { path, new, .. } in changes {
         // Git wants the mode of something that goes as a single digit.
         let mode = if new.is_absent() { "0" } else { &new.mode };
         lines.extend_from_slice(format!("{mode} {}\t", new.oid).as_bytes());

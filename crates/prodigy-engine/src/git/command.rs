@@ -10,12 +10,12 @@ use std::{
 
 use super::{
     Error, disk,
-    in_flight::{InFlight, InFlightRecord},
+    in_flight::{InFlightDir, InFlightRecord},
     stale,
 };
 use crate::{
     clock,
-    process::{self, Duplex, Quick, QuickOutput, quick},
+    process::{self, Coprocess, HelperCommand, HelperOutput, quick},
 };
 
 /// The oldest git that has `merge-tree --write-tree`.
@@ -75,7 +75,7 @@ const KILLED: i32 = 129;
 pub struct Git {
     program: OsString,
     env: Vec<(OsString, Option<OsString>)>,
-    in_flight: Option<InFlight>,
+    in_flight: Option<InFlightDir>,
 }
 
 /// Which working tree a call is about.
@@ -83,7 +83,7 @@ pub struct Git {
 /// All three are given to git by name, so that a `.git` file or a `commondir`
 /// that an agent rewrote leads nowhere.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct GitDirs {
     /// The directory of the working tree's own state.
     pub(super) git_dir: PathBuf,
     /// The directory that all working trees share.
@@ -93,10 +93,10 @@ pub(super) struct Place {
 }
 
 /// One call of git that is being put together.
-pub(super) struct Call<'a> {
+pub(super) struct GitCommand<'a> {
     git: &'a Git,
     cwd: &'a Path,
-    place: Option<&'a Place>,
+    place: Option<&'a GitDirs>,
     index: Option<&'a Path>,
     settings: Vec<&'static str>,
     args: Vec<OsString>,
@@ -148,13 +148,13 @@ impl Git {
     }
 
     /// Records every call that is under way.
-    pub(super) fn record_in(&mut self, in_flight: InFlight) {
+    pub(super) fn record_in(&mut self, in_flight: InFlightDir) {
         self.in_flight = Some(in_flight);
     }
 
     /// Records that something which may take git's locks is about to start.
     pub(super) fn begin(&self) -> Option<InFlightRecord> {
-        self.in_flight.as_ref().and_then(InFlight::begin)
+        self.in_flight.as_ref().and_then(InFlightDir::begin)
     }
 
     /// Returns git's version, or why that git cannot be used.
@@ -173,8 +173,8 @@ impl Git {
     }
 
     /// Starts a call that finds its repository by itself.
-    pub(super) fn call<'a>(&'a self, cwd: &'a Path, args: &[&str]) -> Call<'a> {
-        Call {
+    pub(super) fn call<'a>(&'a self, cwd: &'a Path, args: &[&str]) -> GitCommand<'a> {
+        GitCommand {
             git: self,
             cwd,
             place: None,
@@ -189,12 +189,12 @@ impl Git {
     }
 
     /// Starts a call about one working tree.
-    pub(super) fn at<'a>(&'a self, place: &'a Place, args: &[&str]) -> Call<'a> {
-        Call { place: Some(place), ..self.call(&place.work_tree, args) }
+    pub(super) fn at<'a>(&'a self, place: &'a GitDirs, args: &[&str]) -> GitCommand<'a> {
+        GitCommand { place: Some(place), ..self.call(&place.work_tree, args) }
     }
 }
 
-impl<'a> Call<'a> {
+impl<'a> GitCommand<'a> {
     /// Adds arguments.
     pub(super) fn args<T: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = T>) -> Self {
         self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
@@ -248,7 +248,7 @@ impl<'a> Call<'a> {
     }
 
     /// Makes the call.
-    pub(super) fn run(self) -> Result<QuickOutput, Error> {
+    pub(super) fn run(self) -> Result<HelperOutput, Error> {
         let (also, place, began) = (self.also, self.place, clock::now());
         let reads = self.env.iter().any(|(name, _)| *name == READS);
         let _record = if reads { None } else { self.git.begin() };
@@ -272,8 +272,8 @@ impl<'a> Call<'a> {
     }
 
     /// Starts a call that stays and answers line by line.
-    pub(super) fn start(self) -> Result<Duplex, Error> {
-        self.with(Duplex::start).map(|(_, duplex)| duplex)
+    pub(super) fn start(self) -> Result<Coprocess, Error> {
+        self.with(Coprocess::start).map(|(_, duplex)| duplex)
     }
 
     /// Returns the places that the call may write to.
@@ -286,7 +286,7 @@ impl<'a> Call<'a> {
     /// Hands the call to what runs it; returns the subcommand with the result.
     fn with<T>(
         &self,
-        run: impl FnOnce(&Quick<'_>) -> Result<T, process::Error>,
+        run: impl FnOnce(&HelperCommand<'_>) -> Result<T, process::Error>,
     ) -> Result<(String, T), Error> {
         let command = self.args.first().map(|arg| arg.to_string_lossy().into_owned());
         let command = command.unwrap_or_default();
@@ -311,7 +311,7 @@ impl<'a> Call<'a> {
         for (name, value) in &self.env {
             set(name, value);
         }
-        let result = run(&Quick {
+        let result = run(&HelperCommand {
             program: &self.git.program,
             args: &args,
             cwd: self.cwd,

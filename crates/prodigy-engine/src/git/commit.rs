@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Error, JobTree, command::Call, markers, nested, repo::as_prodigy};
+use super::{Error, Worktree, command::GitCommand, markers, nested, repo::as_prodigy};
 
 /// The most files that are committed without anybody asking for these very files.
 const MOST_FILES: usize = 1_000;
@@ -60,7 +60,7 @@ pub enum CommitResult {
     Refused(String),
 }
 
-impl JobTree {
+impl Worktree {
     /// Returns the files that differ from the commit that is checked out, ignored files left out.
     pub fn uncommitted_files(&self) -> Result<Vec<UncommittedFile>, Error> {
         let args = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];
@@ -181,7 +181,7 @@ impl JobTree {
 }
 
 /// Gives a call the paths that it is about, each ended by a NUL byte.
-fn literal<'a>(call: Call<'a>, paths: &[u8]) -> Call<'a> {
+fn literal<'a>(call: GitCommand<'a>, paths: &[u8]) -> GitCommand<'a> {
     let call = call.args(["--pathspec-from-file=-", "--pathspec-file-nul"]);
     call.env("GIT_LITERAL_PATHSPECS", "1").stdin(paths).durable()
 }

@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use super::{Error, JobTree, Repo, refs};
+use super::{Error, Repo, Worktree, refs};
 
 /// A file that keeps the directory of a job's branches from being removed when git packs them,
 /// which would take it from under the steps that have it in their sandbox. Git overlooks what
@@ -21,7 +21,7 @@ pub struct CommitPaths {
     pub keep: Vec<PathBuf>,
 }
 
-impl JobTree {
+impl Worktree {
     /// Returns what a commit in this worktree writes.
     ///
     /// Those are the loose objects (see [`Repo::pack_loose_objects`]), the branches of the job with their logs, and the

@@ -21,14 +21,14 @@ impl Repo {
     pub fn copy_to(&self, target: &Path, outside: &Path) -> Result<Self, Error> {
         let head = self.head()?;
         let format = self.call(&["rev-parse", "--show-object-format"]).text()?;
-        let kind = Kind { git: &self.git, format: &format };
+        let kind = RepoInit { git: &self.git, format: &format };
         let branch = format!("--initial-branch={}", head.branch.as_deref().unwrap_or("main"));
         kind.init(target, &[&branch])?;
         let directory = target.join(".git");
         self.share(&directory)?;
         let here = |args: &[&str]| self.git.call(target, args).settings(&[]);
         for reference in self.references(&["refs/heads", "refs/tags", "refs/remotes"])? {
-            let Reference { name, object } = &reference;
+            let GitReference { name, object } = &reference;
             if !name.starts_with("refs/heads/prodigy/") {
                 self.git.call(target, &["update-ref", name, object]).run()?;
             }
@@ -55,11 +55,11 @@ impl Repo {
     }
 
     /// Makes a repository that stands in for a remote one, as it was last seen.
-    fn shell(&self, kind: &Kind<'_>, remote: &str, shell: &Path) -> Result<(), Error> {
+    fn shell(&self, kind: &RepoInit<'_>, remote: &str, shell: &Path) -> Result<(), Error> {
         kind.init(shell, &["--bare"])?;
         self.share(shell)?;
         let seen = format!("refs/remotes/{remote}");
-        for Reference { name, object } in self.references(&[&seen])? {
+        for GitReference { name, object } in self.references(&[&seen])? {
             let Some(branch) = name.strip_prefix(&format!("{seen}/")) else { continue };
             if branch != "HEAD" {
                 let name = format!("refs/heads/{branch}");
@@ -81,30 +81,30 @@ impl Repo {
         Ok(())
     }
 
-    fn references(&self, below: &[&str]) -> Result<Vec<Reference>, Error> {
+    fn references(&self, below: &[&str]) -> Result<Vec<GitReference>, Error> {
         let format = "--format=%(refname) %(objectname)";
         let text = self.call(&["for-each-ref", format]).args(below).text()?;
         let line = |line: &str| {
             let (name, object) = line.split_once(' ')?;
-            Some(Reference { name: name.to_owned(), object: object.to_owned() })
+            Some(GitReference { name: name.to_owned(), object: object.to_owned() })
         };
         Ok(text.lines().filter_map(line).collect())
     }
 }
 
 /// A name and what it stands for.
-struct Reference {
+struct GitReference {
     name: String,
     object: String,
 }
 
 /// The git and the object format for new repositories.
-struct Kind<'a> {
+struct RepoInit<'a> {
     git: &'a Git,
     format: &'a str,
 }
 
-impl Kind<'_> {
+impl RepoInit<'_> {
     fn init(&self, target: &Path, flags: &[&str]) -> Result<(), Error> {
         fs::create_dir_all(target).map_err(Error::file("make", target))?;
         let format = format!("--object-format={}", self.format);

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, JobTree, tree::is_waited_for};
+use super::{Error, Worktree, tree::is_waited_for};
 
 /// Beyond this many files a walk costs more than what it saves.
 const MOST_ENTRIES: u64 = 200_000;
@@ -20,15 +20,15 @@ const READ: &[&str] = &[".gitattributes", ".gitignore"];
 /// Two fingerprints that match mean that nothing was written in between. Ignored
 /// files count too.
 #[derive(Clone, Debug)]
-pub struct Fingerprint {
+pub struct WorktreeFingerprint {
     /// `None` if there were too many files to look at.
-    seen: Option<Seen>,
+    seen: Option<FingerprintData>,
     /// When the youngest file was changed.
     youngest: (i64, i64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
+struct FingerprintData {
     head: String,
     index: u64,
     entries: u64,
@@ -36,7 +36,7 @@ struct Seen {
     sum: u64,
 }
 
-impl Fingerprint {
+impl WorktreeFingerprint {
     /// Returns whether nothing has changed; a worktree that was too large counts as changed.
     pub fn matches(&self, other: &Self) -> bool {
         self.seen.is_some() && self.seen == other.seen
@@ -51,16 +51,19 @@ impl Fingerprint {
     }
 }
 
-impl JobTree {
+impl Worktree {
     /// Returns what the worktree looks like from outside, without starting git.
-    pub fn fingerprint(&self) -> Result<Fingerprint, Error> {
+    pub fn fingerprint(&self) -> Result<WorktreeFingerprint, Error> {
         self.fingerprint_without(&[])
     }
 
     /// Returns what the worktree looks like, some paths in it left out.
-    pub(super) fn fingerprint_without(&self, left_out: &[PathBuf]) -> Result<Fingerprint, Error> {
+    pub(super) fn fingerprint_without(
+        &self,
+        left_out: &[PathBuf],
+    ) -> Result<WorktreeFingerprint, Error> {
         let left_out: Vec<_> = left_out.iter().map(|path| self.path().join(path)).collect();
-        let mut seen = Seen {
+        let mut seen = FingerprintData {
             head: self.head()?,
             index: fingerprint_of(&self.place.git_dir.join("index")),
             entries: 0,
@@ -79,7 +82,7 @@ impl JobTree {
                 }
                 // A file that vanishes while we look is a change like any other.
                 let Ok(metadata) = entry.metadata() else {
-                    return Ok(Fingerprint { seen: None, youngest });
+                    return Ok(WorktreeFingerprint { seen: None, youngest });
                 };
                 let is_read = READ.iter().any(|name| entry.file_name() == *name);
                 if is_read && is_waited_for(metadata.file_type()) {
@@ -89,14 +92,14 @@ impl JobTree {
                 seen.entries += 1;
                 seen.sum = seen.sum.wrapping_add(of(&path, &metadata));
                 if seen.entries > MOST_ENTRIES {
-                    return Ok(Fingerprint { seen: None, youngest });
+                    return Ok(WorktreeFingerprint { seen: None, youngest });
                 }
                 if metadata.is_dir() {
                     waiting.push(path);
                 }
             }
         }
-        Ok(Fingerprint { seen: Some(seen), youngest })
+        Ok(WorktreeFingerprint { seen: Some(seen), youngest })
     }
 }
 

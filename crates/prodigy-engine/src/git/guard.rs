@@ -17,7 +17,7 @@ use tempfile::NamedTempFile;
 
 use super::{
     Error, Repo, repo_id,
-    settings::{self, Setting},
+    settings::{self, GitConfigEntry},
     tree::remove,
 };
 
@@ -35,19 +35,19 @@ const DIRECTORIES: &[&str] = &["hooks", "info", "objects/info", "worktrees"];
 ///
 /// It can be stored with the job, so that a resumed run compares with the same.
 #[derive(Clone, Debug)]
-pub struct Guard {
+pub struct RepoGuard {
     repo: Repo,
-    before: Before,
+    before: GuardSnapshot,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Before {
+struct GuardSnapshot {
     /// The configuration files, as absolute paths: the repository's own and what they include.
-    configs: BTreeMap<PathBuf, Content>,
+    configs: BTreeMap<PathBuf, PathContent>,
     /// The other files.
-    files: BTreeMap<PathBuf, Content>,
+    files: BTreeMap<PathBuf, PathContent>,
     /// The directories that watched files are in.
-    directories: BTreeMap<PathBuf, Content>,
+    directories: BTreeMap<PathBuf, PathContent>,
     /// The directory of hooks.
     hooks: PathBuf,
 }
@@ -69,37 +69,37 @@ impl fmt::Display for Tampering {
 
 /// The content at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Content {
+enum PathContent {
     Nothing,
     File { bytes: Vec<u8>, mode: u32 },
     Link { target: PathBuf },
     Other,
 }
 
-impl Guard {
+impl RepoGuard {
     /// Remembers a repository's files as they are now.
     pub fn take(repo: &Repo) -> Result<Self, Error> {
         let common = repo.common_dir();
         let mut configs = BTreeMap::new();
         for path in config_files(repo)?.into_iter().chain(included_files(repo)?) {
-            let content = Content::read(&path)?;
-            if let (Content::Link { .. }, Ok(target)) = (&content, path.canonicalize()) {
-                configs.insert(target.clone(), Content::read(&target)?);
+            let content = PathContent::read(&path)?;
+            if let (PathContent::Link { .. }, Ok(target)) = (&content, path.canonicalize()) {
+                configs.insert(target.clone(), PathContent::read(&target)?);
             }
             configs.insert(path, content);
         }
         let hooks_dir = common.join("hooks");
         let mut files = BTreeMap::new();
         for path in FILES.iter().map(|file| common.join(file)).chain(hooks(&hooks_dir)?) {
-            let content = Content::read(&path)?;
+            let content = PathContent::read(&path)?;
             files.insert(path, content);
         }
         let mut directories = BTreeMap::new();
         for path in DIRECTORIES.iter().map(|directory| common.join(directory)) {
-            let content = Content::read(&path)?;
+            let content = PathContent::read(&path)?;
             directories.insert(path, content);
         }
-        let before = Before { configs, files, directories, hooks: hooks_dir };
+        let before = GuardSnapshot { configs, files, directories, hooks: hooks_dir };
         Ok(Self { repo: repo.clone(), before })
     }
 
@@ -116,16 +116,16 @@ impl Guard {
 
     /// Returns what was remembered, as JSON, for a repository that was moved meanwhile.
     pub fn relocate_json(json: &str, from: &Path, to: &Path) -> Result<String, Error> {
-        let before: Before =
+        let before: GuardSnapshot =
             serde_json::from_str(json).map_err(|source| Error::Guard { source })?;
         let place = |path: &Path| match path.strip_prefix(from) {
             Ok(rest) => to.join(rest),
             Err(_) => path.to_owned(),
         };
-        let moved = |paths: BTreeMap<PathBuf, Content>| {
+        let moved = |paths: BTreeMap<PathBuf, PathContent>| {
             paths.into_iter().map(|(path, content)| (place(&path), content)).collect()
         };
-        let before = Before {
+        let before = GuardSnapshot {
             hooks: place(&before.hooks),
             configs: moved(before.configs),
             files: moved(before.files),
@@ -144,21 +144,21 @@ impl Guard {
         for (path, content) in &before.directories {
             check_directory(path, content, &mut found)?;
         }
-        let mut configs: BTreeMap<PathBuf, &Content> =
+        let mut configs: BTreeMap<PathBuf, &PathContent> =
             before.configs.iter().map(|(path, content)| (path.clone(), content)).collect();
         for path in config_files(repo)? {
-            configs.entry(path).or_insert(&Content::Nothing);
+            configs.entry(path).or_insert(&PathContent::Nothing);
         }
         for (path, content) in configs {
             check_config(repo, &path, content, &mut found)?;
         }
-        let mut files: BTreeMap<PathBuf, &Content> =
+        let mut files: BTreeMap<PathBuf, &PathContent> =
             before.files.iter().map(|(path, content)| (path.clone(), content)).collect();
         for path in hooks(&before.hooks)? {
-            files.entry(path).or_insert(&Content::Nothing);
+            files.entry(path).or_insert(&PathContent::Nothing);
         }
         for (path, content) in files {
-            let now = Content::read(&path)?;
+            let now = PathContent::read(&path)?;
             if now != *content {
                 found.push(Tampering { what: content.changed_to(&now), path: path.clone() });
                 content.write(&path)?;
@@ -168,7 +168,7 @@ impl Guard {
     }
 }
 
-impl Content {
+impl PathContent {
     fn read(path: &Path) -> Result<Self, Error> {
         let metadata = match path.symlink_metadata() {
             Ok(metadata) => metadata,
@@ -230,11 +230,15 @@ impl Content {
 }
 
 /// Takes back what stands in place of a directory, or of the link that led to it.
-fn check_directory(path: &Path, before: &Content, found: &mut Vec<Tampering>) -> Result<(), Error> {
-    let now = Content::read(path)?;
-    let is_followed = |content: &Content| match content {
-        Content::Link { .. } | Content::File { .. } => true,
-        Content::Nothing | Content::Other => false,
+fn check_directory(
+    path: &Path,
+    before: &PathContent,
+    found: &mut Vec<Tampering>,
+) -> Result<(), Error> {
+    let now = PathContent::read(path)?;
+    let is_followed = |content: &PathContent| match content {
+        PathContent::Link { .. } | PathContent::File { .. } => true,
+        PathContent::Nothing | PathContent::Other => false,
     };
     if now == *before || !(is_followed(&now) || is_followed(before)) {
         return Ok(());
@@ -251,10 +255,10 @@ fn check_directory(path: &Path, before: &Content, found: &mut Vec<Tampering>) ->
 fn check_config(
     repo: &Repo,
     path: &Path,
-    before: &Content,
+    before: &PathContent,
     found: &mut Vec<Tampering>,
 ) -> Result<(), Error> {
-    let now = Content::read(path)?;
+    let now = PathContent::read(path)?;
     if now == *before {
         return Ok(());
     }
@@ -285,11 +289,11 @@ fn check_config(
 }
 
 /// Returns the settings in a configuration file's content, `None` if it is not one.
-fn parsed(repo: &Repo, content: &Content) -> Result<Option<BTreeSet<Setting>>, Error> {
+fn parsed(repo: &Repo, content: &PathContent) -> Result<Option<BTreeSet<GitConfigEntry>>, Error> {
     match content {
-        Content::Nothing => Ok(Some(BTreeSet::new())),
-        Content::Link { .. } | Content::Other => Ok(None),
-        Content::File { bytes, .. } => {
+        PathContent::Nothing => Ok(Some(BTreeSet::new())),
+        PathContent::Link { .. } | PathContent::Other => Ok(None),
+        PathContent::File { bytes, .. } => {
             // A copy is read, so that what is judged is what was compared.
             let failed = || Error::file("write to", repo.common_dir());
             let file = NamedTempFile::new_in(repo.common_dir()).map_err(failed())?;

@@ -18,7 +18,7 @@ use crate::clock;
 
 /// The directory of the records, shared by all that use a repository for the job.
 #[derive(Clone, Debug)]
-pub(super) struct InFlight {
+pub(super) struct InFlightDir {
     directory: PathBuf,
     next: Arc<AtomicU64>,
 }
@@ -29,7 +29,7 @@ pub struct InFlightRecord {
     path: PathBuf,
 }
 
-impl InFlight {
+impl InFlightDir {
     /// Records that a program is about to start.
     pub(super) fn begin(&self) -> Option<InFlightRecord> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl Repo {
     /// Records in a directory which programs that may take locks are under way.
     #[must_use]
     pub fn recording(mut self, directory: PathBuf) -> Self {
-        self.git.record_in(InFlight { directory, next: Arc::default() });
+        self.git.record_in(InFlightDir { directory, next: Arc::default() });
         self
     }
 

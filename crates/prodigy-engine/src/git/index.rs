@@ -26,14 +26,14 @@ const SUBMODULE: u32 = 0o160_000;
 
 /// The paths of an index.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Paths {
+pub(super) struct IndexPaths {
     files: HashSet<PathBuf>,
     submodules: HashSet<PathBuf>,
     /// The directories that files and submodules are in.
     directories: HashSet<PathBuf>,
 }
 
-impl Paths {
+impl IndexPaths {
     /// Reads the paths that an index says are in the worktree.
     ///
     /// `hash` is how many bytes the name of an object has.

@@ -30,7 +30,7 @@ pub(super) struct IndexLock {
 }
 
 /// The holder of a lock that cannot be had.
-pub(super) enum LockHolder {
+pub(super) enum IndexLockHolder {
     /// A job of ours, by its branch, which was ended meanwhile.
     Job(String),
     /// Another program, with the lock's path.
@@ -39,7 +39,10 @@ pub(super) enum LockHolder {
 
 impl IndexLock {
     /// Takes the lock for a job, or finds that the job has it already from before a kill.
-    pub(super) fn take(git_dir: &Path, branch: &str) -> Result<Result<Self, LockHolder>, Error> {
+    pub(super) fn take(
+        git_dir: &Path,
+        branch: &str,
+    ) -> Result<Result<Self, IndexLockHolder>, Error> {
         let path = git_dir.join("index.lock");
         let text = format!("{OURS}{branch}\n");
         let begun = Instant::now();
@@ -51,10 +54,10 @@ impl IndexLock {
             let found = read_plain(&path)?;
             let found = String::from_utf8_lossy(&found);
             if let Some(job) = found.strip_prefix(OURS) {
-                return Ok(Err(LockHolder::Job(job.trim_end().to_owned())));
+                return Ok(Err(IndexLockHolder::Job(job.trim_end().to_owned())));
             }
             if begun.elapsed() > PATIENCE {
-                return Ok(Err(LockHolder::Other(path)));
+                return Ok(Err(IndexLockHolder::Other(path)));
             }
             pause();
         }

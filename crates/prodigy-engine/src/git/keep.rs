@@ -9,8 +9,8 @@ use std::{
 use prodigy_core::ids::AgentId;
 
 use super::{
-    Error, JobTree, Repo, Slot, Worktree,
-    command::Place,
+    Error, Repo, Worktree, WorktreeInfo, WorktreeSlot,
+    command::GitDirs,
     lock::RepoLock,
     refs,
     repo::as_prodigy,
@@ -21,7 +21,7 @@ use super::{
 /// The most names that are tried for an artifact.
 const NAMES: u32 = 10_000;
 
-impl Slot {
+impl WorktreeSlot {
     /// Renames the worktree, for a person to look at, and returns its path; the slot is used up.
     ///
     /// It stays one of the repository's worktrees and can be removed like that of a job.
@@ -89,14 +89,14 @@ impl Slot {
     }
 }
 
-impl JobTree {
+impl Worktree {
     /// Tells git that the worktree was renamed.
     pub(super) fn moved_to(&self, path: PathBuf) -> Result<(), Error> {
         let mut link = path.join(".git").as_os_str().as_bytes().to_owned();
         link.push(b'\n');
         refs::replace(&self.place.git_dir.join("gitdir"), &link)?;
         // A link that is relative leads elsewhere from there.
-        let place = Place { work_tree: path, ..self.place.clone() };
+        let place = GitDirs { work_tree: path, ..self.place.clone() };
         Self::new(self.repo.clone(), place, &self.branch).repair_link()
     }
 }
@@ -224,7 +224,7 @@ impl Repo {
                 continue;
             }
             let Some(git_dir) = self.admin_dir(&worktree.path)? else { continue };
-            let place = Place { git_dir, ..self.main.clone() };
+            let place = GitDirs { git_dir, ..self.main.clone() };
             let head = ["update-ref", "--no-deref", "HEAD", &worktree.head];
             self.git.at(&place, &head).run()?;
         }
@@ -287,7 +287,8 @@ impl Repo {
     /// Takes the branch of an earlier worktree of a job away; commits that only it holds get
     /// the name of a reference.
     pub(super) fn retire_branch(&self, branch: &str, tip: &str) -> Result<(), Error> {
-        let is_on_it = |tree: &Worktree| !tree.is_gone && tree.branch.as_deref() == Some(branch);
+        let is_on_it =
+            |tree: &WorktreeInfo| !tree.is_gone && tree.branch.as_deref() == Some(branch);
         if self.worktrees()?.iter().any(is_on_it) {
             let (branch, commit) = (branch.to_owned(), tip.to_owned());
             return Err(Error::BranchExists { branch, commit });

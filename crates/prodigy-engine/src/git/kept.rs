@@ -5,11 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use prodigy_core::{event::Snapshot, mask::Mask};
+use prodigy_core::{event::WorktreeSnapshot, mask::Mask};
 
 use super::{
-    ChangedFile, Error, JobTree, Leftover, Patch, Repo, Slot,
-    command::{Call, shown},
+    ChangedFile, Error, Patch, Repo, Worktree, WorktreeSlot, WorktreeStatus,
+    command::{GitCommand, shown},
     nested,
     patch::{left_out, patch_between},
     repo::as_prodigy,
@@ -36,13 +36,13 @@ pub struct KeptFiles {
     pub patch: Option<Patch>,
 }
 
-impl Slot {
+impl WorktreeSlot {
     /// Keeps what an attempt left uncommitted as a commit on top of the one that is checked out.
     ///
     /// Repositories inside the worktree are left out: git would keep no file of them.
     pub fn keep_uncommitted(
         &self,
-        left: &Leftover,
+        left: &WorktreeStatus,
         request: KeepRequest<'_>,
     ) -> Result<Option<KeptFiles>, Error> {
         let head = &left.head;
@@ -68,7 +68,7 @@ impl Slot {
 ///
 /// Git refuses to leave out by name what it ignores anyway.
 pub(super) fn unignored<'a>(
-    call: impl Fn(&[&str]) -> Call<'a>,
+    call: impl Fn(&[&str]) -> GitCommand<'a>,
     paths: &[PathBuf],
 ) -> Result<Vec<String>, Error> {
     let mut paths: Vec<_> = paths.iter().filter_map(|path| path.to_str()).collect();
@@ -87,7 +87,7 @@ impl ChangedFile {
     }
 }
 
-impl JobTree {
+impl Worktree {
     /// Keeps what is uncommitted as a commit on top of the one that is checked out.
     pub fn keep_uncommitted(&self, request: KeepRequest<'_>) -> Result<Option<KeptFiles>, Error> {
         let now = self.snapshot()?;
@@ -98,10 +98,10 @@ impl JobTree {
     /// files of the commit that was checked out.
     pub fn keep_changed(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &WorktreeSnapshot,
         request: KeepRequest<'_>,
     ) -> Result<Option<KeptFiles>, Error> {
-        let Snapshot { head, files, .. } = snapshot;
+        let WorktreeSnapshot { head, files, .. } = snapshot;
         let list = ["diff-tree", "-r", "--no-renames", "--diff-filter=MDT", "--name-only", "-z"];
         if self.call(&list).args([head, files]).fields()?.is_empty() {
             return Ok(None);

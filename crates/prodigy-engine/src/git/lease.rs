@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, Slot, index::Paths, refs, shelter::read_plain, tree::remove};
+use super::{Error, WorktreeSlot, index::IndexPaths, refs, shelter::read_plain, tree::remove};
 
 /// The files that stay in a worktree's directory in the repository; others are of the last item.
 const STAYS: &[&str] = &[
@@ -24,7 +24,7 @@ const STAYS: &[&str] = &[
     "reftable",
 ];
 
-impl Slot {
+impl WorktreeSlot {
     /// Makes the worktree ready for another item.
     ///
     /// HEAD is on the branch `branch`, which is made or moved to `commit`, and the files
@@ -125,7 +125,7 @@ impl Slot {
     fn check_out(&self, commit: &str, kept: &[PathBuf]) -> Result<(), Error> {
         let index = self.shelter.path("index");
         self.shelter.renew()?;
-        let paths = Paths::read(&index, commit.len() / 2).unwrap_or_default();
+        let paths = IndexPaths::read(&index, commit.len() / 2).unwrap_or_default();
         let swept = paths.sweep(self.tree.path(), kept);
         let read =
             || self.shelter.call(&["read-tree", "--reset", "-u", commit]).index(&index).run();
@@ -133,7 +133,7 @@ impl Slot {
             // Our own index may have been damaged by a full disk. Without one, every file is
             // made again.
             remove(&index)?;
-            Paths::default().sweep(self.tree.path(), kept)?;
+            IndexPaths::default().sweep(self.tree.path(), kept)?;
             read()?;
         }
         install(&index, &self.tree.place.git_dir)

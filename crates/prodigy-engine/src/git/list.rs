@@ -6,11 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, JobTree, Repo, command::shown};
+use super::{Error, Repo, Worktree, command::shown};
 
 /// A working tree of a repository, as git lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Worktree {
+pub struct WorktreeInfo {
     /// Where its files are.
     pub path: PathBuf,
     /// The commit that is checked out.
@@ -23,13 +23,13 @@ pub struct Worktree {
 
 impl Repo {
     /// Returns the working trees of the repository, the main one first.
-    pub fn worktrees(&self) -> Result<Vec<Worktree>, Error> {
+    pub fn worktrees(&self) -> Result<Vec<WorktreeInfo>, Error> {
         let fields = self.call(&["worktree", "list", "--porcelain", "-z"]).reading().fields()?;
         let mut worktrees = Vec::new();
         for entry in fields.split(Vec::is_empty) {
             let value = |name: &[u8]| entry.iter().find_map(|field| field.strip_prefix(name));
             let Some(path) = value(b"worktree ") else { continue };
-            worktrees.push(Worktree {
+            worktrees.push(WorktreeInfo {
                 path: PathBuf::from(OsString::from_vec(path.to_vec())),
                 head: shown(value(b"HEAD ").unwrap_or_default()),
                 branch: value(b"branch refs/heads/").map(shown),
@@ -40,7 +40,7 @@ impl Repo {
     }
 
     /// Returns the worktree of a job if it is there, and changes nothing.
-    pub fn find_job_worktree(&self, path: &Path, branch: &str) -> Result<Option<JobTree>, Error> {
+    pub fn find_job_worktree(&self, path: &Path, branch: &str) -> Result<Option<Worktree>, Error> {
         let Ok(path) = path.canonicalize() else { return Ok(None) };
         if self.admin_dir(&path)?.is_none() {
             return Ok(None);

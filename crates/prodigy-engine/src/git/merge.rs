@@ -9,11 +9,11 @@ use prodigy_core::event::CheckoutUpdate;
 
 use super::{
     Error, Repo,
-    command::{Place, shown, split_fields},
+    command::{GitDirs, shown, split_fields},
     lock::RepoLock,
     merge_settings::{FastForward, MergeSettings},
     repo::as_prodigy,
-    update::{CheckoutSession, UpdateAttempt},
+    update::{CheckoutSession, CheckoutUpdateOutcome},
 };
 
 /// The most attempts to merge into a target that moves meanwhile.
@@ -124,12 +124,12 @@ impl Repo {
                 record(update(&prepared))?;
             }
             match session.update(&update(&prepared))? {
-                UpdateAttempt::Done => {
+                CheckoutUpdateOutcome::Done => {
                     session.end()?;
                     return Ok(prepared.outcome());
                 }
-                UpdateAttempt::Refused(outcome) => return Ok(outcome),
-                UpdateAttempt::Moved => {}
+                CheckoutUpdateOutcome::Refused(outcome) => return Ok(outcome),
+                CheckoutUpdateOutcome::Moved => {}
             }
         }
         Ok(moving(request))
@@ -225,7 +225,7 @@ impl Repo {
     }
 
     /// Returns the working tree that a branch is checked out or being rebased in.
-    pub(super) fn seat(&self, branch: &str) -> Result<Option<Place>, Error> {
+    pub(super) fn seat(&self, branch: &str) -> Result<Option<GitDirs>, Error> {
         let name = format!("refs/heads/{branch}");
         if is_rebased(&self.main.git_dir, &name) {
             return Ok(Some(self.main.clone()));
@@ -247,7 +247,7 @@ impl Repo {
     }
 
     /// Returns all working trees that are there.
-    pub(super) fn places(&self) -> Result<Vec<Place>, Error> {
+    pub(super) fn places(&self) -> Result<Vec<GitDirs>, Error> {
         let mut places = vec![self.main.clone()];
         for worktree in self.worktrees()?.into_iter().skip(1) {
             places.extend(self.place_of(&worktree.path)?);
@@ -256,14 +256,14 @@ impl Repo {
     }
 
     /// Returns a working tree by its directory; `None` if there is none.
-    pub(super) fn place_of(&self, path: &Path) -> Result<Option<Place>, Error> {
+    pub(super) fn place_of(&self, path: &Path) -> Result<Option<GitDirs>, Error> {
         if path == self.root() {
             return Ok(Some(self.main.clone()));
         }
         let Ok(work_tree) = path.canonicalize() else { return Ok(None) };
         let admin = self.admin_dir(&work_tree)?;
         let common_dir = self.common_dir().to_owned();
-        Ok(admin.map(|git_dir| Place { git_dir, common_dir, work_tree }))
+        Ok(admin.map(|git_dir| GitDirs { git_dir, common_dir, work_tree }))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use super::{Error, Repo, command::Call};
+use super::{Error, Repo, command::GitCommand};
 
 /// The longest a signature may take: nobody is there to type a passphrase.
 const SIGNING: Duration = Duration::from_secs(20);
@@ -45,12 +45,12 @@ pub(super) enum FastForward {
 pub(super) struct MergeSettings {
     pub(super) fast_forward: FastForward,
     /// The settings to sign the merge commit with, if it is to be signed.
-    signing: Option<Signing>,
+    signing: Option<SigningOptions>,
 }
 
 /// The option and settings to sign a commit with.
 #[derive(Clone, Debug)]
-struct Signing {
+struct SigningOptions {
     /// The option that says so, with the key if one is set.
     option: String,
     settings: Vec<(&'static str, String)>,
@@ -85,7 +85,7 @@ impl MergeSettings {
         };
         let is_signed = newest("commit.gpgsign", false).is_some_and(|value| is_true(&value));
         let own = |name: &str| newest(name, true);
-        let signing = if is_signed { Some(Signing::of(repo, own)?) } else { None };
+        let signing = if is_signed { Some(SigningOptions::of(repo, own)?) } else { None };
         Ok(Self { fast_forward, signing })
     }
 
@@ -95,8 +95,8 @@ impl MergeSettings {
     }
 
     /// Makes a call of `commit-tree` sign, if that is wanted.
-    pub(super) fn sign<'a>(&self, call: Call<'a>) -> Call<'a> {
-        let Some(Signing { option, settings }) = &self.signing else { return call };
+    pub(super) fn sign<'a>(&self, call: GitCommand<'a>) -> GitCommand<'a> {
+        let Some(SigningOptions { option, settings }) = &self.signing else { return call };
         let mut call = call.args([option]).within(SIGNING);
         // Whatever would ask somebody finds no terminal and no screen.
         for name in ["GPG_TTY", "DISPLAY", "WAYLAND_DISPLAY", "SSH_ASKPASS"] {
@@ -111,7 +111,7 @@ impl MergeSettings {
     }
 }
 
-impl Signing {
+impl SigningOptions {
     fn of(repo: &Repo, own: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let format = own("gpg.format").unwrap_or_else(|| "openpgp".to_owned());
         let mut settings = vec![("gpg.format", format.clone())];

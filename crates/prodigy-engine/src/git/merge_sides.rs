@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Error, Slot,
+    Error, WorktreeSlot,
     command::shown,
     resolve::{OpenMerge, TreeEntry},
 };
@@ -61,7 +61,7 @@ impl DroppedChanges {
     }
 }
 
-impl Slot {
+impl WorktreeSlot {
     /// Looks for paths in conflict that a tree has exactly as one side has them.
     pub(super) fn dropped(&self, merge: &OpenMerge, tree: &str) -> Result<DroppedChanges, Error> {
         let mut dropped = DroppedChanges::default();

@@ -13,7 +13,7 @@ use std::{
 use super::{
     Error, Repo,
     command::{shown, split_fields},
-    plumbing::{CommitHeader, Plumbing, unexpected},
+    plumbing::{CommitHeader, GitPlumbing, unexpected},
     refs,
     repo::as_prodigy,
     tree::{is_hash, remove},
@@ -30,23 +30,23 @@ const REMEMBERED: usize = 4096;
 
 /// Merges items' commits into one branch, one at a time.
 #[derive(Debug)]
-pub struct Merger {
-    plumbing: Plumbing,
+pub struct ItemMerger {
+    plumbing: GitPlumbing,
     branch: String,
     tip: String,
     /// Commits that the branch contains: not all, but the latest.
     contained: HashSet<String>,
     /// Set if the branch had been deleted and was restored.
     was_deleted: bool,
-    author: Identity,
-    committer: Identity,
+    author: CommitIdentity,
+    committer: CommitIdentity,
     /// When the merger was started, in seconds.
     started: i64,
 }
 
 /// The commits of an item to merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ItemMerge {
+pub struct ItemMergeRequest {
     /// The item's last commit, as a full hash.
     pub commit: String,
     /// The commit that the item began from, as a full hash.
@@ -57,7 +57,7 @@ pub struct ItemMerge {
 
 /// The result of merging an item's commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ItemMerged {
+pub enum ItemMergeOutcome {
     /// The branch has them now.
     Merged {
         /// Where the branch stands.
@@ -77,19 +77,19 @@ pub enum ItemMerged {
 
 /// The author or committer of a commit.
 #[derive(Debug)]
-struct Identity {
+struct CommitIdentity {
     /// Name and address.
     who: String,
     zone: String,
 }
 
 /// The commit to move the branch to, or the result if the branch does not move.
-enum Prepared {
+enum ItemMergePlan {
     Commit(String),
-    Ends(ItemMerged),
+    Ends(ItemMergeOutcome),
 }
 
-impl Merger {
+impl ItemMerger {
     /// Starts merging into a branch, which has one merger at a time.
     ///
     /// The repository's settings are remembered, unless a slot was made before: it must be
@@ -103,12 +103,12 @@ impl Merger {
         let no_branch = || Error::NoSuchBranch { branch: branch.to_owned() };
         let tip = repo.branch(branch)?.ok_or_else(no_branch)?;
         Ok(Self {
-            plumbing: Plumbing::new(repo, branch)?,
+            plumbing: GitPlumbing::new(repo, branch)?,
             branch: branch.to_owned(),
             contained: HashSet::from([tip.clone()]),
             tip,
-            author: Identity::find(repo, "GIT_AUTHOR_IDENT")?,
-            committer: Identity::find(repo, "GIT_COMMITTER_IDENT")?,
+            author: CommitIdentity::find(repo, "GIT_AUTHOR_IDENT")?,
+            committer: CommitIdentity::find(repo, "GIT_COMMITTER_IDENT")?,
             started: now(),
             was_deleted: false,
         })
@@ -128,34 +128,34 @@ impl Merger {
     ///
     /// The branch moves on to the item's commit if nothing else was merged since the item
     /// began; otherwise a merge commit is made.
-    pub fn merge(&mut self, request: &ItemMerge) -> Result<ItemMerged, Error> {
+    pub fn merge(&mut self, request: &ItemMergeRequest) -> Result<ItemMergeOutcome, Error> {
         for commit in [&request.commit, &request.base] {
             if !is_hash(commit) {
                 return Err(Error::NoSuchCommit { name: commit.clone() });
             }
         }
         let Some(item) = self.plumbing.commit(&request.commit)? else {
-            return Ok(ItemMerged::Missing);
+            return Ok(ItemMergeOutcome::Missing);
         };
         if self.contained.contains(&request.commit) {
-            return Ok(ItemMerged::AlreadyMerged);
+            return Ok(ItemMergeOutcome::AlreadyMerged);
         }
         // What was written before a loss of power may be there in part.
         if item.time <= self.started && !self.is_whole(&request.commit)? {
-            return Ok(ItemMerged::Missing);
+            return Ok(ItemMergeOutcome::Missing);
         }
         let name = format!("refs/heads/{}", self.branch);
         let mut tries = 1;
         loop {
             let new = match self.prepare(request, &item)? {
-                Prepared::Commit(new) => new,
-                Prepared::Ends(merged) => return Ok(merged),
+                ItemMergePlan::Commit(new) => new,
+                ItemMergePlan::Ends(merged) => return Ok(merged),
             };
             match self.plumbing.update(&name, &new, &self.tip) {
                 Ok(()) => {
                     self.remember(&request.commit);
                     self.move_to(new);
-                    return Ok(ItemMerged::Merged { tip: self.tip.clone() });
+                    return Ok(ItemMergeOutcome::Merged { tip: self.tip.clone() });
                 }
                 Err(error) => {
                     let tip = self.plumbing.repo.branch(&self.branch)?;
@@ -199,13 +199,17 @@ impl Merger {
     }
 
     /// Computes the branch's next commit, without touching anything that has a name.
-    fn prepare(&mut self, request: &ItemMerge, item: &CommitHeader) -> Result<Prepared, Error> {
+    fn prepare(
+        &mut self,
+        request: &ItemMergeRequest,
+        item: &CommitHeader,
+    ) -> Result<ItemMergePlan, Error> {
         let (tip, commit) = (self.tip.clone(), &request.commit);
         if tip == *commit {
-            return Ok(Prepared::Ends(ItemMerged::AlreadyMerged));
+            return Ok(ItemMergePlan::Ends(ItemMergeOutcome::AlreadyMerged));
         }
         if tip == request.base && self.descends(commit, item, &tip)? {
-            return Ok(Prepared::Commit(commit.clone()));
+            return Ok(ItemMergePlan::Commit(commit.clone()));
         }
         self.plumbing.shelter.renew()?;
         let args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
@@ -213,25 +217,25 @@ impl Merger {
         // The user's attributes are those of the branch; there are no files to read them from.
         let output = match call.env("GIT_ATTR_SOURCE", &tip).run() {
             Ok(output) => output,
-            Err(error) => return self.explain(error, commit).map(Prepared::Ends),
+            Err(error) => return self.explain(error, commit).map(ItemMergePlan::Ends),
         };
         let mut fields = split_fields(&output.stdout).into_iter();
         let tree = shown(&fields.next().ok_or_else(|| unexpected("merge-tree"))?);
         if output.status == 1 {
             let paths = fields.map(|path| shown(&path)).collect();
-            return Ok(Prepared::Ends(ItemMerged::Conflict { paths }));
+            return Ok(ItemMergePlan::Ends(ItemMergeOutcome::Conflict { paths }));
         }
         let old = self.plumbing.commit(&tip)?.ok_or_else(|| unexpected("cat-file"))?;
         // Merging what is contained changes nothing; so does merging the same change twice.
         if tree == old.tree && self.is_ancestor(commit, &tip)? {
             self.remember(commit);
-            return Ok(Prepared::Ends(ItemMerged::AlreadyMerged));
+            return Ok(ItemMergePlan::Ends(ItemMergeOutcome::AlreadyMerged));
         }
         let content = self.merge_commit(&tree, &tip, request);
-        self.plumbing.store(&content).map(Prepared::Commit)
+        self.plumbing.store(&content).map(ItemMergePlan::Commit)
     }
 
-    fn merge_commit(&self, tree: &str, tip: &str, request: &ItemMerge) -> Vec<u8> {
+    fn merge_commit(&self, tree: &str, tip: &str, request: &ItemMergeRequest) -> Vec<u8> {
         let Self { author, committer, .. } = self;
         let (commit, time) = (&request.commit, now());
         let message = request.message.replace('\0', "");
@@ -243,12 +247,12 @@ impl Merger {
     }
 
     /// Returns what a merge that git could not do means for the item.
-    fn explain(&mut self, error: Error, commit: &str) -> Result<ItemMerged, Error> {
+    fn explain(&mut self, error: Error, commit: &str) -> Result<ItemMergeOutcome, Error> {
         let Error::Failed { message, .. } = &error else { return Err(error) };
         if message.contains("unrelated histories") {
-            return Ok(ItemMerged::Conflict { paths: Vec::new() });
+            return Ok(ItemMergeOutcome::Conflict { paths: Vec::new() });
         }
-        if self.is_whole(commit)? { Err(error) } else { Ok(ItemMerged::Missing) }
+        if self.is_whole(commit)? { Err(error) } else { Ok(ItemMergeOutcome::Missing) }
     }
 
     /// Returns whether a commit descends from another.
@@ -290,7 +294,7 @@ impl Merger {
     }
 }
 
-impl Identity {
+impl CommitIdentity {
     /// Asks git who the user is, or makes somebody up so that results are not lost.
     fn find(repo: &Repo, variable: &str) -> Result<Self, Error> {
         let call = || repo.call(&["var", variable]);

@@ -3,11 +3,11 @@
 //! Everything we ask of git goes through [`Git`], which keeps the repository's
 //! own code (hooks, file system monitors, ssh commands) from running and hides
 //! the caller's `GIT_*` variables. What git has no switch for, filters and
-//! included configuration, is watched by [`Guard`]: all worktrees of a
+//! included configuration, is watched by [`RepoGuard`]: all worktrees of a
 //! repository share its configuration, so a worktree is no security boundary.
 //!
-//! Items are many and run at once, so that nobody can check between them. [`Slot`] and
-//! [`Merger`] therefore believe nothing that an agent can write to: see `shelter`.
+//! Items are many and run at once, so that nobody can check between them. [`WorktreeSlot`] and
+//! [`ItemMerger`] therefore believe nothing that an agent can write to: see `shelter`.
 
 mod anchor;
 mod aside;
@@ -61,26 +61,26 @@ mod tripwire;
 mod update;
 mod worktree;
 
-pub use anchor::Anchor;
+pub use anchor::AuditAnchor;
 pub use branches::JobReference;
 pub use command::Git;
 pub use commit::{CommitResult, CommitScope, UncommittedFile};
 pub use commit_paths::CommitPaths;
 pub use committed::CommittedState;
 pub use error::Error;
-pub use fingerprint::Fingerprint;
-pub use guard::{Guard, Tampering};
+pub use fingerprint::WorktreeFingerprint;
+pub use guard::{RepoGuard, Tampering};
 pub use in_flight::InFlightRecord;
 pub use kept::{KeepRequest, KeptFiles};
-pub use list::Worktree;
+pub use list::WorktreeInfo;
 pub use merge::{MergeOutcome, MergeRequest};
-pub use merger::{ItemMerge, ItemMerged, Merger};
+pub use merger::{ItemMergeOutcome, ItemMergeRequest, ItemMerger};
 pub use patch::Patch;
 pub use provenance::JobChange;
 pub use repo::{CommitLine, Head, Repo};
-pub use resolve::{MergeBegun, MergeEnded, OpenMerge};
+pub use resolve::{MergeResolution, MergeStart, OpenMerge};
 pub use restore_result::RestoredResult;
-pub use slot::{ChangeKind, ChangedFile, Leftover, Slot};
-pub use tree::JobTree;
-pub use tripwire::Tripwire;
+pub use slot::{ChangeKind, ChangedFile, WorktreeSlot, WorktreeStatus};
+pub use tree::Worktree;
+pub use tripwire::CheckoutBaseline;
 pub use update::CheckoutRecovery;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::{
     Error,
-    command::{Call, split_fields},
-    index::Paths,
+    command::{GitCommand, split_fields},
+    index::IndexPaths,
 };
 
 /// Takes repositories inside a worktree off an index, so that `git add` does not look into them.
@@ -14,12 +14,12 @@ use super::{
 /// from that. What is not on the index is added by the commit it stands at, which is all
 /// that is recorded of it anyway. `hash` is how many bytes the name of an object has.
 pub(super) fn leave_out<'a>(
-    call: impl Fn(&[&str]) -> Call<'a>,
+    call: impl Fn(&[&str]) -> GitCommand<'a>,
     index: &Path,
     root: &Path,
     hash: usize,
 ) -> Result<(), Error> {
-    let paths = match Paths::populated(index, hash, root) {
+    let paths = match IndexPaths::populated(index, hash, root) {
         Some(found) => {
             let paths = found.iter().map(|path| [path.as_os_str().as_encoded_bytes(), b"\0"]);
             paths.flatten().collect::<Vec<_>>().concat()

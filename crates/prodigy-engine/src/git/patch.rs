@@ -5,8 +5,8 @@ use std::{fs, path::Path};
 use prodigy_core::mask::Mask;
 
 use super::{
-    Error, Leftover, Repo, Slot,
-    command::{Call, split_fields},
+    Error, Repo, WorktreeSlot, WorktreeStatus,
+    command::{GitCommand, split_fields},
     nested,
     shelter::quoted,
     tree::remove,
@@ -48,14 +48,14 @@ pub struct Patch {
     pub left_out: Vec<String>,
 }
 
-impl Slot {
+impl WorktreeSlot {
     /// Returns all that differs from the commit that is checked out, new files included and
     /// ignored and kept ones left out; `None` if it is too large.
     ///
     /// Neither the worktree's index nor the repository is touched: what has to be written is
     /// written to the shelter. Secrets are masked. A patch encodes what is not text, so that a
     /// secret in it could not be found any more: such files are left out.
-    pub fn patch(&self, left: &Leftover, mask: &Mask) -> Result<Option<Patch>, Error> {
+    pub fn patch(&self, left: &WorktreeStatus, mask: &Mask) -> Result<Option<Patch>, Error> {
         if self.size_of(left) > MOST_READ {
             return Ok(None);
         }
@@ -71,7 +71,12 @@ impl Slot {
         }
     }
 
-    fn make_patch(&self, left: &Leftover, objects: &Path, mask: &Mask) -> Result<Patch, Error> {
+    fn make_patch(
+        &self,
+        left: &WorktreeStatus,
+        objects: &Path,
+        mask: &Mask,
+    ) -> Result<Patch, Error> {
         let head = &left.head;
         let index = match self.copy_of_index() {
             Err(Error::Failed { .. }) => self.index_of(head)?,
@@ -103,7 +108,7 @@ impl Slot {
     }
 
     /// Returns how much there is to read.
-    fn size_of(&self, left: &Leftover) -> u64 {
+    fn size_of(&self, left: &WorktreeStatus) -> u64 {
         let size = |path: &String| {
             let found = self.tree.path().join(path).symlink_metadata();
             found.map_or(0, |found| found.len())
@@ -112,7 +117,7 @@ impl Slot {
     }
 
     /// Starts a call whose objects are thrown away.
-    fn scratch<'a>(&'a self, args: &[&str], objects: &Path) -> Call<'a> {
+    fn scratch<'a>(&'a self, args: &[&str], objects: &Path) -> GitCommand<'a> {
         let of_repo = self.tree.repo.common_dir().join("objects");
         self.shelter
             .call(args)

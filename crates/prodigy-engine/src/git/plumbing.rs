@@ -5,10 +5,10 @@
 
 use std::fs;
 
-use super::{Error, Repo, shelter::Shelter, stale, tree::is_hash};
+use super::{Error, Repo, shelter::IsolatedGitDir, stale, tree::is_hash};
 use crate::{
     clock,
-    process::{self, Duplex},
+    process::{self, Coprocess},
 };
 
 /// The fields of a commit that are needed here.
@@ -22,17 +22,17 @@ pub(super) struct CommitHeader {
 
 /// The programs.
 #[derive(Debug)]
-pub(super) struct Plumbing {
+pub(super) struct GitPlumbing {
     pub(super) repo: Repo,
-    pub(super) shelter: Shelter,
-    objects: Option<Duplex>,
-    hasher: Option<Duplex>,
-    references: Option<Duplex>,
+    pub(super) shelter: IsolatedGitDir,
+    objects: Option<Coprocess>,
+    hasher: Option<Coprocess>,
+    references: Option<Coprocess>,
 }
 
-impl Plumbing {
+impl GitPlumbing {
     pub(super) fn new(repo: &Repo, branch: &str) -> Result<Self, Error> {
-        let shelter = Shelter::of_branch(repo, branch)?;
+        let shelter = IsolatedGitDir::of_branch(repo, branch)?;
         Ok(Self { repo: repo.clone(), shelter, objects: None, hasher: None, references: None })
     }
 
@@ -125,10 +125,10 @@ impl CommitHeader {
 
 /// Asks a program that stays, and starts it if need be.
 fn ask<T>(
-    program: &mut Option<Duplex>,
+    program: &mut Option<Coprocess>,
     command: &str,
-    start: impl FnOnce() -> Result<Duplex, Error>,
-    question: impl FnOnce(&mut Duplex) -> Result<T, process::Error>,
+    start: impl FnOnce() -> Result<Coprocess, Error>,
+    question: impl FnOnce(&mut Coprocess) -> Result<T, process::Error>,
 ) -> Result<T, Error> {
     let mut running = match program.take() {
         Some(running) => running,

@@ -2,11 +2,11 @@
 
 use std::{fs, path::Path};
 
-use prodigy_core::event::Snapshot;
+use prodigy_core::event::WorktreeSnapshot;
 
-use super::{Error, Slot, nested, repo::as_prodigy, tree::remove};
+use super::{Error, WorktreeSlot, nested, repo::as_prodigy, tree::remove};
 
-impl Slot {
+impl WorktreeSlot {
     /// Records HEAD, the index and all files that are not ignored under the name `reference`,
     /// and returns the name: if there is such a reference already, `attempt` is added to it.
     ///
@@ -18,7 +18,7 @@ impl Slot {
         self.tree.repo.name_record(reference, attempt, &commit)
     }
 
-    /// Records the same as [`Slot::record`] under a name that may have been used before.
+    /// Records the same as [`WorktreeSlot::record`] under a name that may have been used before.
     pub fn record_over(&self, reference: &str) -> Result<String, Error> {
         let commit = self.make_record()?;
         let update = ["update-ref", "--no-deref", reference, &commit];
@@ -36,7 +36,7 @@ impl Slot {
     }
 
     /// Returns what a record holds, if there is one of that name.
-    pub fn recorded(&self, reference: &str) -> Result<Option<Snapshot>, Error> {
+    pub fn recorded(&self, reference: &str) -> Result<Option<WorktreeSnapshot>, Error> {
         let repo = &self.tree.repo;
         let parse =
             |object: &str| repo.call(&["rev-parse", "--verify", "--quiet", object]).or(&[1]).text();
@@ -46,7 +46,7 @@ impl Slot {
         }
         let index = parse(&format!("{reference}:index"))?;
         let files = parse(&format!("{reference}:files"))?;
-        Ok(Some(Snapshot { head, index, files }))
+        Ok(Some(WorktreeSnapshot { head, index, files }))
     }
 
     fn make_record(&self) -> Result<String, Error> {

@@ -11,8 +11,8 @@ use prodigy_core::ids::{RepoName, safe_name};
 
 use super::{
     Error, Git,
-    command::{Call, Place, shown},
-    shelter::Frozen,
+    command::{GitCommand, GitDirs, shown},
+    shelter::FrozenConfig,
     tree::is_hash,
 };
 
@@ -23,11 +23,11 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct Repo {
     pub(super) git: Git,
-    pub(super) main: Place,
+    pub(super) main: GitDirs,
     /// The working tree that the user works in.
-    pub(super) here: Place,
+    pub(super) here: GitDirs,
     /// The remembered settings, for all that use the repository.
-    pub(super) frozen: Arc<OnceLock<Frozen>>,
+    pub(super) frozen: Arc<OnceLock<FrozenConfig>>,
 }
 
 /// The branch and commit that the user has checked out.
@@ -102,7 +102,7 @@ impl Repo {
     }
 
     /// Returns the working tree around a path. Those of jobs are none of the user's.
-    fn place_around(&self, path: &Path) -> Result<Place, Error> {
+    fn place_around(&self, path: &Path) -> Result<GitDirs, Error> {
         let top = ["rev-parse", "--path-format=absolute", "--show-toplevel"];
         // Inside of `.git` there is no working tree.
         let top = self.git.call(path, &top).or(&[128]).run()?;
@@ -250,18 +250,18 @@ impl Repo {
     }
 
     /// Starts a call in the working tree that the user works in.
-    pub(super) fn call_here<'a>(&'a self, args: &[&str]) -> Call<'a> {
+    pub(super) fn call_here<'a>(&'a self, args: &[&str]) -> GitCommand<'a> {
         self.git.at(&self.here, args)
     }
 
     /// Starts a call in the main working tree.
-    pub(super) fn call<'a>(&'a self, args: &[&str]) -> Call<'a> {
+    pub(super) fn call<'a>(&'a self, args: &[&str]) -> GitCommand<'a> {
         self.git.at(&self.main, args)
     }
 }
 
 /// Gives a call a made-up committer, so that results are not lost for want of a name.
-pub(super) fn as_prodigy(call: Call<'_>) -> Call<'_> {
+pub(super) fn as_prodigy(call: GitCommand<'_>) -> GitCommand<'_> {
     call.env("GIT_AUTHOR_NAME", "prodigy")
         .env("GIT_AUTHOR_EMAIL", "prodigy@localhost")
         .env("GIT_COMMITTER_NAME", "prodigy")
@@ -269,7 +269,7 @@ pub(super) fn as_prodigy(call: Call<'_>) -> Call<'_> {
 }
 
 /// Finds the main working tree from any place in a repository.
-fn main_tree(git: &Git, path: &Path) -> Result<Place, Error> {
+fn main_tree(git: &Git, path: &Path) -> Result<GitDirs, Error> {
     let flags = ["rev-parse", "--is-bare-repository", "--is-inside-work-tree"];
     let common = ["--path-format=absolute", "--git-common-dir"];
     let output = git.call(path, &flags).args(common).run().map_err(|error| refused(error, path))?;
@@ -292,7 +292,7 @@ fn main_tree(git: &Git, path: &Path) -> Result<Place, Error> {
     let canonical =
         |path: PathBuf| path.canonicalize().map_err(Error::file("resolve", path.clone()));
     let common_dir = canonical(common_dir)?;
-    Ok(Place { git_dir: common_dir.clone(), common_dir, work_tree: canonical(work_tree)? })
+    Ok(GitDirs { git_dir: common_dir.clone(), common_dir, work_tree: canonical(work_tree)? })
 }
 
 /// Returns the main working tree as seen from a linked one.

@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{
-    Error, Slot,
+    Error, WorktreeSlot,
     command::{shown, split_fields},
     kept::unignored,
     lease::install,
@@ -53,7 +53,7 @@ pub struct OpenMerge {
 
 /// The first result of a merge.
 #[derive(Clone, Debug)]
-pub enum MergeBegun {
+pub enum MergeStart {
     /// There is no conflict, or there is none any more; this is the tree.
     Clean(String),
     /// It stopped.
@@ -62,7 +62,7 @@ pub enum MergeBegun {
 
 /// The result of an agent's work on a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MergeEnded {
+pub enum MergeResolution {
     /// A commit has both sides and no conflict.
     Resolved {
         /// The commit; the slot's branch stands at it.
@@ -90,7 +90,7 @@ impl OpenMerge {
     }
 }
 
-impl MergeEnded {
+impl MergeResolution {
     /// Adds the changes that could not be kept.
     fn with_dropped(self, dropped: Option<String>) -> Self {
         match self {
@@ -100,14 +100,14 @@ impl MergeEnded {
     }
 }
 
-impl Slot {
+impl WorktreeSlot {
     /// Begins to merge a commit of a branch into the one that the worktree was made ready with.
     pub fn begin_merge(
         &mut self,
         target: &str,
         theirs: &str,
         message: &str,
-    ) -> Result<MergeBegun, Error> {
+    ) -> Result<MergeStart, Error> {
         let (ours, theirs) = (self.base.clone(), self.tree.repo.full_commit(theirs)?);
         self.leased = None;
         self.shelter.renew()?;
@@ -123,7 +123,7 @@ impl Slot {
         let tree =
             shown(&fields.next().filter(|tree| is_hash(&shown(tree))).ok_or_else(unexpected)?);
         if output.status == 0 {
-            return Ok(MergeBegun::Clean(tree));
+            return Ok(MergeStart::Clean(tree));
         }
         let stages: Vec<Vec<u8>> = fields.collect();
         let mut paths = BTreeMap::new();
@@ -135,7 +135,7 @@ impl Slot {
         }
         self.stop_at(&tree, &theirs, &stages, paths.keys(), message)?;
         let (target, holders) = (target.to_owned(), self.holders(&ours)?);
-        Ok(MergeBegun::Stopped(Box::new(OpenMerge { ours, theirs, paths, sides, target, holders })))
+        Ok(MergeStart::Stopped(Box::new(OpenMerge { ours, theirs, paths, sides, target, holders })))
     }
 
     /// Makes files and index what git leaves when a merge stops at conflicts.
@@ -178,7 +178,7 @@ impl Slot {
         tree: &str,
         theirs: &str,
         message: &str,
-    ) -> Result<MergeEnded, Error> {
+    ) -> Result<MergeResolution, Error> {
         let ours = self.base.clone();
         self.merge_commit(tree, &ours, theirs, message)
     }
@@ -186,8 +186,12 @@ impl Slot {
     /// Looks at what an agent made of a merge.
     ///
     /// A merge that it did not commit is committed, if nothing else is missing.
-    pub fn end_merge(&mut self, merge: &OpenMerge, message: &str) -> Result<MergeEnded, Error> {
-        let unresolved = |why: String| Ok(MergeEnded::Unresolved(why));
+    pub fn end_merge(
+        &mut self,
+        merge: &OpenMerge,
+        message: &str,
+    ) -> Result<MergeResolution, Error> {
+        let unresolved = |why: String| Ok(MergeResolution::Unresolved(why));
         let OpenMerge { ours, theirs, .. } = merge;
         let head = self.head()?;
         self.shelter.renew()?;
@@ -263,20 +267,20 @@ impl Slot {
         ours: &str,
         theirs: &str,
         message: &str,
-    ) -> Result<MergeEnded, Error> {
+    ) -> Result<MergeResolution, Error> {
         let args = ["commit-tree", "-p", ours, "-p", theirs, tree];
         let call = self.shelter.call(&args).stdin(message.replace('\0', "")).durable();
         let call = if self.tree.repo.identity().is_ok() { call } else { as_prodigy(call) };
         self.resolved(call.text()?, theirs)
     }
 
-    fn resolved(&self, commit: String, theirs: &str) -> Result<MergeEnded, Error> {
+    fn resolved(&self, commit: String, theirs: &str) -> Result<MergeResolution, Error> {
         self.point_branch(&commit)?;
         let not = format!("^{theirs}");
         let count = self.shelter.call(&["rev-list", "--count", &commit, &not]).text()?;
         let unexpected = || Error::Unexpected { command: "rev-list".to_owned() };
         let commits = count.parse().map_err(|_| unexpected())?;
-        Ok(MergeEnded::Resolved { commit, commits, dropped: None })
+        Ok(MergeResolution::Resolved { commit, commits, dropped: None })
     }
 
     /// Brings the item's branch to a commit.

@@ -13,7 +13,7 @@ use super::{
     checkout::{changes, index_lines},
     merge_settings::MergeSettings,
     repo::as_prodigy,
-    staging::Staging,
+    staging::StagingDir,
 };
 
 /// The commit that put a reverted result back.
@@ -32,7 +32,7 @@ impl Repo {
     /// `None` if there are none.
     pub(super) fn restore_result(
         &self,
-        staging: &Staging,
+        staging: &StagingDir,
         update: &CheckoutUpdate,
     ) -> Result<Option<RestoredResult>, Error> {
         let Some(tip) = self.branch(&update.target)? else { return Ok(None) };

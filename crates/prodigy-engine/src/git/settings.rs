@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path};
 use super::{Error, Git};
 
 /// One setting: its name in lower case, and its value.
-pub(super) type Setting = (String, String);
+pub(super) type GitConfigEntry = (String, String);
 
 /// The settings that change all the time and run nothing: section, last part of the name.
 const HARMLESS: &[(&str, &str)] = &[
@@ -35,7 +35,7 @@ pub(super) fn is_harmless(name: &str) -> bool {
 /// Returns the settings of one file, `None` if it is not a configuration file at all.
 ///
 /// Git reads the file without being in any repository, and follows no includes.
-pub(super) fn read(git: &Git, path: &Path) -> Result<Option<BTreeSet<Setting>>, Error> {
+pub(super) fn read(git: &Git, path: &Path) -> Result<Option<BTreeSet<GitConfigEntry>>, Error> {
     let call = git.call(Path::new("/"), &["config", "--no-includes", "--list", "-z", "--file"]);
     let call = call.args([path]).env("GIT_DIR", "/dev/null").reading();
     let fields = match call.fields() {
@@ -53,7 +53,7 @@ pub(super) fn read(git: &Git, path: &Path) -> Result<Option<BTreeSet<Setting>>, 
 }
 
 /// Adds a setting to a file.
-pub(super) fn add(git: &Git, path: &Path, (name, value): &Setting) -> Result<(), Error> {
+pub(super) fn add(git: &Git, path: &Path, (name, value): &GitConfigEntry) -> Result<(), Error> {
     let call = git.call(Path::new("/"), &["config", "--file"]);
     // The pieces are arguments of options or stand behind them; git checks the name.
     call.args([path]).args(["--add", name, value]).env("GIT_DIR", "/dev/null").run()?;

@@ -16,8 +16,8 @@ use std::{
 use tempfile::TempDir;
 
 use super::{
-    Error, JobTree, Repo,
-    command::{Call, Place},
+    Error, Repo, Worktree,
+    command::{GitCommand, GitDirs},
     tree::remove,
 };
 
@@ -40,7 +40,7 @@ pub(super) const BASE: &str = "base";
 
 /// A repository's settings as they were when they could be trusted.
 #[derive(Debug)]
-pub(super) struct Frozen {
+pub(super) struct FrozenConfig {
     config: Vec<u8>,
     exclude: Vec<u8>,
     shallow: Vec<u8>,
@@ -50,9 +50,9 @@ pub(super) struct Frozen {
 
 /// A git directory of our own.
 #[derive(Debug)]
-pub(super) struct Shelter {
+pub(super) struct IsolatedGitDir {
     repo: Repo,
-    place: Place,
+    place: GitDirs,
     objects: PathBuf,
     /// Only to be dropped.
     _temporary: Option<TempDir>,
@@ -61,16 +61,16 @@ pub(super) struct Shelter {
 impl Repo {
     /// Returns the settings as they were at the first call, which must come before any agent
     /// runs, or after the guard has checked.
-    pub(super) fn frozen(&self) -> Result<&Frozen, Error> {
+    pub(super) fn frozen(&self) -> Result<&FrozenConfig, Error> {
         if let Some(frozen) = self.frozen.get() {
             return Ok(frozen);
         }
-        let frozen = Frozen::take(self)?;
+        let frozen = FrozenConfig::take(self)?;
         Ok(self.frozen.get_or_init(|| frozen))
     }
 }
 
-impl Frozen {
+impl FrozenConfig {
     fn take(repo: &Repo) -> Result<Self, Error> {
         let list = ["config", "--list", "--includes", "--show-scope", "-z"];
         let fields = repo.call(&list).reading().fields()?;
@@ -105,9 +105,9 @@ impl Frozen {
     }
 }
 
-impl Shelter {
+impl IsolatedGitDir {
     /// Makes a shelter beside a worktree, for calls about it.
-    pub(super) fn of(tree: &JobTree) -> Result<Self, Error> {
+    pub(super) fn of(tree: &Worktree) -> Result<Self, Error> {
         let path = shelter_of(tree.path());
         remove(&path)?;
         let made = DirBuilder::new().mode(0o700).create(&path);
@@ -152,7 +152,7 @@ impl Shelter {
         if lfs.is_dir() {
             std::os::unix::fs::symlink(lfs, &link).map_err(Error::file("write", &link))?;
         }
-        let place = Place { git_dir: path.clone(), common_dir: path, work_tree };
+        let place = GitDirs { git_dir: path.clone(), common_dir: path, work_tree };
         let shelter = Self { repo: repo.clone(), place, objects, _temporary: temporary };
         shelter.write("HEAD", format!("ref: refs/heads/{ITEM}\n").as_bytes())?;
         shelter.write("info/exclude", &frozen.exclude)?;
@@ -187,7 +187,7 @@ impl Shelter {
     }
 
     /// Starts a call.
-    pub(super) fn call<'a>(&'a self, args: &[&str]) -> Call<'a> {
+    pub(super) fn call<'a>(&'a self, args: &[&str]) -> GitCommand<'a> {
         self.repo
             .git
             .at(&self.place, args)
@@ -200,7 +200,7 @@ impl Shelter {
     }
 }
 
-impl Drop for Shelter {
+impl Drop for IsolatedGitDir {
     fn drop(&mut self) {
         // What is left is replaced when the worktree's next shelter is made.
         remove(&self.place.git_dir).ok();

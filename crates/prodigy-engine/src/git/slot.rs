@@ -9,28 +9,28 @@ use std::{
 };
 
 use super::{
-    Error, Fingerprint, JobTree, Repo,
+    Error, Repo, Worktree, WorktreeFingerprint,
     command::{shown, split_fields},
     lock::RepoLock,
     refs,
-    shelter::{BASE, ITEM, Shelter},
+    shelter::{BASE, ITEM, IsolatedGitDir},
     tree::remove,
     worktree::{make_parent, move_aside},
 };
 
 /// A worktree that many items use one after the other.
 ///
-/// It is one item's at a time, from [`Slot::lease`] to the next. No process of the
+/// It is one item's at a time, from [`WorktreeSlot::lease`] to the next. No process of the
 /// attempt may be left when any of its functions is called.
 #[derive(Debug)]
-pub struct Slot {
-    pub(super) tree: JobTree,
-    pub(super) shelter: Shelter,
+pub struct WorktreeSlot {
+    pub(super) tree: Worktree,
+    pub(super) shelter: IsolatedGitDir,
     /// The commit that the item began from.
     pub(super) base: String,
     pub(super) kept: Vec<PathBuf>,
     /// The fingerprint of the worktree when it was reset for the item; `None` before that.
-    pub(super) leased: Option<Fingerprint>,
+    pub(super) leased: Option<WorktreeFingerprint>,
     /// Set if any change since then shows in the times of files.
     pub(super) is_settled: bool,
     /// Set if the last check found nothing changed.
@@ -41,7 +41,7 @@ pub struct Slot {
 
 /// The state of a worktree after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leftover {
+pub struct WorktreeStatus {
     /// The commit that is checked out.
     pub head: String,
     /// Set if nothing was written, neither commits nor files.
@@ -83,7 +83,12 @@ impl Repo {
     /// The remains of an interrupted earlier call at `path` are replaced, and so is the
     /// branch. The first call in a process remembers the repository's settings, and all
     /// later ones use those: it must come when no agent can have changed them.
-    pub fn create_slot(&self, path: &Path, branch: &str, commit: &str) -> Result<Slot, Error> {
+    pub fn create_slot(
+        &self,
+        path: &Path,
+        branch: &str,
+        commit: &str,
+    ) -> Result<WorktreeSlot, Error> {
         self.frozen()?;
         let commit = self.commit(commit)?;
         let path = make_parent(path)?;
@@ -95,24 +100,29 @@ impl Repo {
             add.args([path.as_os_str(), commit.as_ref()]).run()?;
             self.registered(&path, branch)?
         };
-        let mut slot = Slot::new(tree, String::new())?;
+        let mut slot = WorktreeSlot::new(tree, String::new())?;
         slot.lease(branch, &commit, &[])?;
         Ok(slot)
     }
 
     /// Returns a worktree for items that an earlier process was using, as that left it; `base`
     /// is the commit that commits are counted from.
-    pub fn find_slot(&self, path: &Path, branch: &str, base: &str) -> Result<Option<Slot>, Error> {
+    pub fn find_slot(
+        &self,
+        path: &Path,
+        branch: &str,
+        base: &str,
+    ) -> Result<Option<WorktreeSlot>, Error> {
         let Some(tree) = self.find_job_worktree(path, branch)? else { return Ok(None) };
         tree.check()?;
         tree.remove_locks()?;
-        Slot::new(tree, base.to_owned()).map(Some)
+        WorktreeSlot::new(tree, base.to_owned()).map(Some)
     }
 }
 
-impl Slot {
-    fn new(tree: JobTree, base: String) -> Result<Self, Error> {
-        let shelter = Shelter::of(&tree)?;
+impl WorktreeSlot {
+    fn new(tree: Worktree, base: String) -> Result<Self, Error> {
+        let shelter = IsolatedGitDir::of(&tree)?;
         let mut links = Vec::new();
         for link in ["gitdir", "commondir"].map(|name| tree.place.git_dir.join(name)) {
             let text = fs::read(&link).map_err(Error::file("read", &link))?;
@@ -136,7 +146,7 @@ impl Slot {
     }
 
     /// Returns the worktree, on the branch of the item that has it.
-    pub fn tree(&self) -> &JobTree {
+    pub fn tree(&self) -> &Worktree {
         &self.tree
     }
 
@@ -144,7 +154,7 @@ impl Slot {
     ///
     /// No git is started if nothing was written, unless the worktree was made ready so
     /// shortly before that times of files do not tell.
-    pub fn examine(&mut self) -> Result<Leftover, Error> {
+    pub fn examine(&mut self) -> Result<WorktreeStatus, Error> {
         self.is_untouched = false;
         let head = self.head()?;
         let now = self.tree.fingerprint_without(&self.kept)?;
@@ -154,7 +164,13 @@ impl Slot {
         if is_same && self.is_settled && astray == 0 {
             self.is_untouched = true;
             let uncommitted = Vec::new();
-            return Ok(Leftover { head, is_untouched: true, uncommitted, commits: 0, astray });
+            return Ok(WorktreeStatus {
+                head,
+                is_untouched: true,
+                uncommitted,
+                commits: 0,
+                astray,
+            });
         }
         self.shelter.renew()?;
         self.shelter.write(&format!("refs/heads/{ITEM}"), format!("{head}\n").as_bytes())?;
@@ -166,7 +182,7 @@ impl Slot {
         };
         let (uncommitted, commits) = self.read_status(&status)?;
         self.is_untouched = is_same && uncommitted.is_empty() && astray == 0;
-        Ok(Leftover { head, is_untouched: self.is_untouched, uncommitted, commits, astray })
+        Ok(WorktreeStatus { head, is_untouched: self.is_untouched, uncommitted, commits, astray })
     }
 
     /// Returns how many commits the item's branch has that `head` has not.

@@ -2,18 +2,18 @@
 
 use std::{fs, path::Path};
 
-use prodigy_core::event::Snapshot;
+use prodigy_core::event::WorktreeSnapshot;
 use tempfile::{NamedTempFile, TempPath};
 
-use super::{Error, JobTree, nested, repo::as_prodigy, worktree::snapshot_ref};
+use super::{Error, Worktree, nested, repo::as_prodigy, worktree::snapshot_ref};
 
-impl JobTree {
+impl Worktree {
     /// Records HEAD, the index and all files that are not ignored.
     ///
     /// Two things cannot be recorded: a file that may not be read, and a repository
     /// inside the worktree beyond the commit it stands at. An index in the middle of
     /// a merge is recorded as if nothing were staged.
-    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+    pub fn snapshot(&self) -> Result<WorktreeSnapshot, Error> {
         self.remove_locks()?;
         let head = self.head()?;
         let index = self.call(&["write-tree"]).durable().or(&[128]).text()?;
@@ -23,7 +23,7 @@ impl JobTree {
         nested::leave_out(call, &copy, self.path(), head.len() / 2)?;
         self.add_all(&copy)?;
         let files = self.call(&["write-tree"]).index(&copy).durable().text()?;
-        let snapshot = Snapshot { head, index, files };
+        let snapshot = WorktreeSnapshot { head, index, files };
         self.keep_alive(&snapshot)?;
         Ok(snapshot)
     }
@@ -32,7 +32,7 @@ impl JobTree {
     ///
     /// Files that came since are removed, ignored ones stay. The job's branch is
     /// checked out afterwards, whatever was before.
-    pub fn restore(&self, snapshot: &Snapshot) -> Result<(), Error> {
+    pub fn restore(&self, snapshot: &WorktreeSnapshot) -> Result<(), Error> {
         self.check()?;
         self.repair_link()?;
         self.remove_locks()?;
@@ -97,8 +97,8 @@ impl JobTree {
     }
 
     /// Puts the snapshot's trees where no clean-up of git's can drop them.
-    pub(super) fn keep_alive(&self, snapshot: &Snapshot) -> Result<(), Error> {
-        let Snapshot { head, index, files } = snapshot;
+    pub(super) fn keep_alive(&self, snapshot: &WorktreeSnapshot) -> Result<(), Error> {
+        let WorktreeSnapshot { head, index, files } = snapshot;
         let entries = format!("040000 tree {files}\tfiles\n040000 tree {index}\tindex\n");
         let tree = self.call(&["mktree"]).stdin(entries).durable().text()?;
         let commit = ["commit-tree", "-p", head, "-m", "prodigy snapshot", &tree];

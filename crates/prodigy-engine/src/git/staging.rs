@@ -16,39 +16,39 @@ use prodigy_core::event::CheckoutUpdate;
 
 use super::{
     Error,
-    checkout::{Examined, Seat, Stamp, copy_index, dirty},
-    command::{Place, shown, split_fields},
+    checkout::{BranchCheckout, ExaminedCheckout, FileStat, copy_index, dirty},
+    command::{GitDirs, shown, split_fields},
     file_moves::{ON_ITS_WAY, link, move_file, remove_empty, write},
     shelter::read_plain,
     tree::remove,
 };
 
 /// The directory of an update, in the git directory of the working tree that is updated.
-pub(super) struct Staging {
+pub(super) struct StagingDir {
     path: PathBuf,
 }
 
 /// The changes that an update makes, removals first.
 pub(super) struct UpdatePlan {
-    entries: Vec<PlanEntry>,
+    entries: Vec<UpdateEntry>,
 }
 
-struct PlanEntry {
-    action: PlanAction,
+struct UpdateEntry {
+    action: UpdateAction,
     path: PathBuf,
     /// The file that is replaced or removed; `None` if there is none.
-    stamp: Option<Stamp>,
+    stamp: Option<FileStat>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum PlanAction {
+enum UpdateAction {
     Remove,
     Place,
     /// Make the empty directory of a submodule.
     Directory,
 }
 
-impl PlanAction {
+impl UpdateAction {
     const ALL: &'static [(Self, u8)] =
         &[(Self::Remove, b'-'), (Self::Place, b'+'), (Self::Directory, b'/')];
 
@@ -62,12 +62,12 @@ impl PlanAction {
 }
 
 /// A path that changed after it was examined.
-pub(super) struct ChangedMeanwhile {
+pub(super) struct ConcurrentChange {
     pub(super) path: String,
 }
 
-impl Staging {
-    pub(super) fn of(place: &Place, source_branch: &str) -> Self {
+impl StagingDir {
+    pub(super) fn of(place: &GitDirs, source_branch: &str) -> Self {
         let name = format!("prodigy-update-{}", source_branch.replace('/', "-"));
         Self { path: place.git_dir.join(name) }
     }
@@ -126,23 +126,23 @@ impl Staging {
     /// Has git write the new index and the new files, and links the old ones.
     pub(super) fn fill(
         &self,
-        seat: Seat<'_>,
-        examined: &Examined,
+        seat: BranchCheckout<'_>,
+        examined: &ExaminedCheckout,
         (old, new): (&str, &str),
-    ) -> Result<Result<UpdatePlan, ChangedMeanwhile>, Error> {
+    ) -> Result<Result<UpdatePlan, ConcurrentChange>, Error> {
         let index = self.index();
         copy_index(seat, &index)?;
         if !examined.arrived.is_empty() {
             let update = seat.call(&["update-index", "-z", "--index-info"]).index(&index);
             update.stdin(examined.arrived.clone()).run()?;
         }
-        let place = Place { work_tree: self.new_files(), ..seat.place.clone() };
-        let elsewhere = Seat { repo: seat.repo, place: &place };
+        let place = GitDirs { work_tree: self.new_files(), ..seat.place.clone() };
+        let elsewhere = BranchCheckout { repo: seat.repo, place: &place };
         elsewhere.call(&["read-tree", "-m", "-u", old, new]).index(&index).run()?;
         let plan = self.plan(seat, examined);
         for entry in &plan.entries {
             let from = seat.root().join(&entry.path);
-            if Stamp::take(&from) != entry.stamp {
+            if FileStat::take(&from) != entry.stamp {
                 return Ok(Err(entry.changed()));
             }
             if entry.stamp.is_some() {
@@ -154,7 +154,7 @@ impl Staging {
     }
 
     /// Returns the changes, from the files that git has written.
-    fn plan(&self, seat: Seat<'_>, examined: &Examined) -> UpdatePlan {
+    fn plan(&self, seat: BranchCheckout<'_>, examined: &ExaminedCheckout) -> UpdatePlan {
         let new_files = self.new_files();
         let (mut removals, mut others) = (Vec::new(), Vec::new());
         for change in &examined.changes {
@@ -162,14 +162,14 @@ impl Staging {
             let stamp = change.stamp;
             if change.new.is_absent() {
                 if stamp.is_some() {
-                    removals.push(PlanEntry { action: PlanAction::Remove, path, stamp });
+                    removals.push(UpdateEntry { action: UpdateAction::Remove, path, stamp });
                 }
             } else if change.new.is_submodule() {
                 if !change.below(seat.root()).is_dir() {
-                    others.push(PlanEntry { action: PlanAction::Directory, path, stamp });
+                    others.push(UpdateEntry { action: UpdateAction::Directory, path, stamp });
                 }
-            } else if Stamp::take(&new_files.join(&path)).is_some() {
-                others.push(PlanEntry { action: PlanAction::Place, path, stamp });
+            } else if FileStat::take(&new_files.join(&path)).is_some() {
+                others.push(UpdateEntry { action: UpdateAction::Place, path, stamp });
             }
         }
         removals.append(&mut others);
@@ -189,9 +189,9 @@ impl Staging {
             let unexpected = || Error::Unexpected { command: "update plan".to_owned() };
             let sign = field.first().copied().ok_or_else(unexpected)?;
             let path = PathBuf::from(std::ffi::OsString::from_vec(field.split_off(1)));
-            let stamp = Stamp::take(&self.old_files().join(&path));
-            let action = PlanAction::of(sign).ok_or_else(unexpected)?;
-            entries.push(PlanEntry { action, path, stamp });
+            let stamp = FileStat::take(&self.old_files().join(&path));
+            let action = UpdateAction::of(sign).ok_or_else(unexpected)?;
+            entries.push(UpdateEntry { action, path, stamp });
         }
         Ok(Some(UpdatePlan { entries }))
     }
@@ -199,44 +199,46 @@ impl Staging {
     /// Removes and places the files; stops at the first that changed since it was examined.
     pub(super) fn apply(
         &self,
-        seat: Seat<'_>,
+        seat: BranchCheckout<'_>,
         plan: &UpdatePlan,
-    ) -> Result<Result<(), ChangedMeanwhile>, Error> {
+    ) -> Result<Result<(), ConcurrentChange>, Error> {
         for entry in &plan.entries {
-            if Stamp::take(&seat.root().join(&entry.path)) != entry.stamp {
+            if FileStat::take(&seat.root().join(&entry.path)) != entry.stamp {
                 return Ok(Err(entry.changed()));
             }
             self.carry_out(seat, entry)?;
         }
-        plan.prune(seat.root(), PlanAction::Remove);
+        plan.prune(seat.root(), UpdateAction::Remove);
         Ok(Ok(()))
     }
 
     /// Does what is still to be done of an update that was cut off, and leaves alone what
     /// somebody has changed since.
-    pub(super) fn finish(&self, seat: Seat<'_>, plan: &UpdatePlan) -> Result<(), Error> {
+    pub(super) fn finish(&self, seat: BranchCheckout<'_>, plan: &UpdatePlan) -> Result<(), Error> {
         for entry in &plan.entries {
             let is_to_do = match entry.action {
-                PlanAction::Place => Stamp::take(&self.new_files().join(&entry.path)).is_some(),
-                PlanAction::Remove | PlanAction::Directory => true,
+                UpdateAction::Place => {
+                    FileStat::take(&self.new_files().join(&entry.path)).is_some()
+                }
+                UpdateAction::Remove | UpdateAction::Directory => true,
             };
-            if is_to_do && Stamp::take(&seat.root().join(&entry.path)) == entry.stamp {
+            if is_to_do && FileStat::take(&seat.root().join(&entry.path)) == entry.stamp {
                 self.carry_out(seat, entry)?;
             }
         }
-        plan.prune(seat.root(), PlanAction::Remove);
+        plan.prune(seat.root(), UpdateAction::Remove);
         Ok(())
     }
 
-    fn carry_out(&self, seat: Seat<'_>, entry: &PlanEntry) -> Result<(), Error> {
+    fn carry_out(&self, seat: BranchCheckout<'_>, entry: &UpdateEntry) -> Result<(), Error> {
         let to = seat.root().join(&entry.path);
         match entry.action {
-            PlanAction::Remove => remove(&to),
-            PlanAction::Place => {
+            UpdateAction::Remove => remove(&to),
+            UpdateAction::Place => {
                 remove_empty(&to);
                 move_file(&self.new_files().join(&entry.path), &to)
             }
-            PlanAction::Directory => {
+            UpdateAction::Directory => {
                 remove(&to)?;
                 fs::create_dir_all(&to).map_err(Error::file("create", &to))
             }
@@ -245,22 +247,26 @@ impl Staging {
 
     /// Puts back what was done of an update; returns the paths that somebody has changed since,
     /// which stay as they are.
-    pub(super) fn undo(&self, seat: Seat<'_>, plan: &UpdatePlan) -> Result<Vec<String>, Error> {
+    pub(super) fn undo(
+        &self,
+        seat: BranchCheckout<'_>,
+        plan: &UpdatePlan,
+    ) -> Result<Vec<String>, Error> {
         let changed: HashSet<Vec<u8>> = dirty(seat, &self.index())?;
         let mut kept = Vec::new();
         plan.sweep(seat.root())?;
         for entry in plan.entries.iter().rev() {
             let at = seat.root().join(&entry.path);
             let backup = self.old_files().join(&entry.path);
-            let now = Stamp::take(&at);
+            let now = FileStat::take(&at);
             if now == entry.stamp {
                 continue;
             }
             let is_ours = match entry.action {
-                PlanAction::Place => {
+                UpdateAction::Place => {
                     now.is_some() && !changed.contains(entry.path.as_os_str().as_bytes())
                 }
-                PlanAction::Remove | PlanAction::Directory => now.is_none(),
+                UpdateAction::Remove | UpdateAction::Directory => now.is_none(),
             };
             if !is_ours {
                 kept.push(entry);
@@ -271,21 +277,25 @@ impl Staging {
                 remove(&at)?;
             }
         }
-        for entry in plan.entries.iter().filter(|entry| entry.action == PlanAction::Directory) {
+        for entry in plan.entries.iter().filter(|entry| entry.action == UpdateAction::Directory) {
             remove_empty(&seat.root().join(&entry.path));
         }
-        plan.prune(seat.root(), PlanAction::Place);
+        plan.prune(seat.root(), UpdateAction::Place);
         self.changed_by_others(seat, &kept)
     }
 
     /// Returns the paths among those that were left alone that are not as the index has them.
-    fn changed_by_others(&self, seat: Seat<'_>, kept: &[&PlanEntry]) -> Result<Vec<String>, Error> {
+    fn changed_by_others(
+        &self,
+        seat: BranchCheckout<'_>,
+        kept: &[&UpdateEntry],
+    ) -> Result<Vec<String>, Error> {
         if kept.is_empty() {
             return Ok(Vec::new());
         }
         copy_index(seat, &self.scratch())?;
         let changed = dirty(seat, &self.scratch())?;
-        let path = |entry: &&PlanEntry| {
+        let path = |entry: &&UpdateEntry| {
             let path = entry.path.as_os_str().as_bytes();
             (entry.stamp.is_none() || changed.contains(path)).then(|| shown(path))
         };
@@ -293,9 +303,9 @@ impl Staging {
     }
 }
 
-impl PlanEntry {
-    fn changed(&self) -> ChangedMeanwhile {
-        ChangedMeanwhile { path: shown(self.path.as_os_str().as_bytes()) }
+impl UpdateEntry {
+    fn changed(&self) -> ConcurrentChange {
+        ConcurrentChange { path: shown(self.path.as_os_str().as_bytes()) }
     }
 }
 
@@ -311,7 +321,7 @@ impl UpdatePlan {
     }
 
     /// Removes the directories that an action has left empty.
-    fn prune(&self, root: &Path, action: PlanAction) {
+    fn prune(&self, root: &Path, action: UpdateAction) {
         for entry in self.entries.iter().filter(|entry| entry.action == action) {
             for above in entry.path.ancestors().skip(1).filter(|p| !p.as_os_str().is_empty()) {
                 // One with something in it stays.

@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{
-    Error, Repo, command::Place, commit_paths::IN_USE, in_flight, index_lock::is_of_a_job,
+    Error, Repo, command::GitDirs, commit_paths::IN_USE, in_flight, index_lock::is_of_a_job,
     tree::remove,
 };
 use crate::process::{LockIdentity, is_lock_in_use};
@@ -73,7 +73,7 @@ impl Repo {
 
 /// Removes the lock files of a repository that may be ours and whose makers are gone.
 pub(super) fn remove_stale(
-    place: &Place,
+    place: &GitDirs,
     may_be_ours: impl Fn(&LockFile) -> bool,
 ) -> Result<Vec<PathBuf>, Error> {
     let mut found = locks(&place.common_dir)?;
@@ -122,7 +122,7 @@ fn locks(common: &Path) -> Result<Vec<LockFile>, Error> {
 }
 
 /// Returns where the gits of a repository work: its directory and its working trees.
-fn directories(place: &Place) -> Result<Vec<PathBuf>, Error> {
+fn directories(place: &GitDirs) -> Result<Vec<PathBuf>, Error> {
     let mut found = vec![place.common_dir.clone(), place.work_tree.clone()];
     for linked in listed(&place.common_dir.join("worktrees"))? {
         // One that cannot be read has no working tree that git would find.

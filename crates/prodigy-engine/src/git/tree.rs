@@ -8,8 +8,8 @@ use std::{
 
 use super::{
     Error, Repo,
-    command::{Call, Place, shown},
-    shelter::Shelter,
+    command::{GitCommand, GitDirs, shown},
+    shelter::IsolatedGitDir,
 };
 
 /// The files that git leaves in a worktree's directory during operations of several steps.
@@ -38,14 +38,14 @@ const HALF_DONE: &[&str] = &[
 /// It is ours alone, and no process of a step is running while we use it: locks
 /// that are found in it are leftovers.
 #[derive(Clone, Debug)]
-pub struct JobTree {
+pub struct Worktree {
     pub(super) repo: Repo,
-    pub(super) place: Place,
+    pub(super) place: GitDirs,
     pub(super) branch: String,
 }
 
-impl JobTree {
-    pub(super) fn new(repo: Repo, place: Place, branch: &str) -> Self {
+impl Worktree {
+    pub(super) fn new(repo: Repo, place: GitDirs, branch: &str) -> Self {
         Self { repo, place, branch: branch.to_owned() }
     }
 
@@ -124,7 +124,7 @@ impl JobTree {
         let tip = self.repo.branch(&self.branch)?.ok_or_else(no_branch)?;
         let name = format!("refs/heads/{}", self.branch);
         self.call(&["symbolic-ref", "-m", "prodigy: sync", "HEAD", &name]).durable().run()?;
-        let (shelter, index) = (Shelter::of(self)?, self.place.git_dir.join("index"));
+        let (shelter, index) = (IsolatedGitDir::of(self)?, self.place.git_dir.join("index"));
         shelter.call(&["read-tree", "--reset", "-u", &tip]).index(&index).run()?;
         Ok(())
     }
@@ -198,7 +198,7 @@ impl JobTree {
     }
 
     /// Starts a call in this worktree.
-    pub(super) fn call<'a>(&'a self, args: &[&str]) -> Call<'a> {
+    pub(super) fn call<'a>(&'a self, args: &[&str]) -> GitCommand<'a> {
         self.repo.git.at(&self.place, args)
     }
 

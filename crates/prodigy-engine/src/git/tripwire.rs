@@ -49,21 +49,21 @@ const SHORT: usize = 16;
 /// It can be stored with the job, so that the run that resumes an interrupted job
 /// compares with the same.
 #[derive(Clone, Debug)]
-pub struct Tripwire {
+pub struct CheckoutBaseline {
     repo: Repo,
-    before: Seen,
+    before: CheckoutSnapshot,
 }
 
 /// The state of a checkout that is compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Seen {
+struct CheckoutSnapshot {
     /// The full name of the branch, or the commit on a detached HEAD.
     head: String,
-    index: Index,
+    index: IndexStamp,
     references: BTreeMap<String, String>,
     /// The settings of remotes; `None` if an older prodigy looked.
     #[serde(default)]
-    remotes: Option<Remotes>,
+    remotes: Option<RemoteSettings>,
     /// The lines of `info/exclude`; `None` if an older prodigy looked.
     #[serde(default)]
     exclude: Option<BTreeSet<String>>,
@@ -71,7 +71,7 @@ struct Seen {
 
 /// The settings of remotes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Remotes {
+struct RemoteSettings {
     /// The configuration file that they are in.
     file: Option<FileIdentity>,
     /// Their values by name.
@@ -92,17 +92,17 @@ type FileIdentity = (u64, u64, i64, i64);
 
 /// The staged content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Index {
+struct IndexStamp {
     file: Option<FileIdentity>,
     /// A hash of what is staged. The file has more in it, such as times of files, which
     /// `git status` brings up to date.
     content: String,
 }
 
-impl Tripwire {
+impl CheckoutBaseline {
     /// Remembers the user's checkout as it is now.
     pub fn take(repo: &Repo) -> Result<Self, Error> {
-        let before = Seen::look(repo, None)?;
+        let before = CheckoutSnapshot::look(repo, None)?;
         Ok(Self { repo: repo.clone(), before })
     }
 
@@ -119,7 +119,7 @@ impl Tripwire {
 
     /// Returns what changed since the last look, and remembers what is there now.
     pub fn check(&mut self) -> Result<Vec<CheckoutChange>, Error> {
-        let now = Seen::look(&self.repo, Some(&self.before))?;
+        let now = CheckoutSnapshot::look(&self.repo, Some(&self.before))?;
         let before = std::mem::replace(&mut self.before, now);
         Ok(before.changes(&self.before))
     }
@@ -127,7 +127,7 @@ impl Tripwire {
     /// Takes over what a merge into a branch has made of the branch, and of the checkout if
     /// that is on it.
     pub fn expect_merge(&mut self, branch: &str) -> Result<(), Error> {
-        let now = Seen::look(&self.repo, Some(&self.before))?;
+        let now = CheckoutSnapshot::look(&self.repo, Some(&self.before))?;
         let name = format!("refs/heads/{branch}");
         if now.head == name && self.before.head == name {
             self.before.index = now.index;
@@ -140,7 +140,7 @@ impl Tripwire {
     }
 }
 
-impl Seen {
+impl CheckoutSnapshot {
     fn look(repo: &Repo, known: Option<&Self>) -> Result<Self, Error> {
         let format = "--format=%(objectname) %(refname)";
         let list = repo.call(&["for-each-ref", format]).args(WATCHED).reading().text()?;
@@ -152,9 +152,9 @@ impl Seen {
         let remotes = known.and_then(|known| known.remotes.as_ref());
         Ok(Self {
             head: head(repo)?,
-            index: Index::look(repo, known.map(|known| &known.index))?,
+            index: IndexStamp::look(repo, known.map(|known| &known.index))?,
             references,
-            remotes: Some(Remotes::look(repo, remotes)?),
+            remotes: Some(RemoteSettings::look(repo, remotes)?),
             exclude: Some(exclude(repo)?),
         })
     }
@@ -204,7 +204,7 @@ impl Seen {
     }
 }
 
-impl Index {
+impl IndexStamp {
     fn look(repo: &Repo, known: Option<&Self>) -> Result<Self, Error> {
         let file = identify(&repo.here.git_dir.join("index"));
         if let Some(known) = known.filter(|known| file.is_some() && file == known.file) {
@@ -220,7 +220,7 @@ impl Index {
     }
 }
 
-impl Remotes {
+impl RemoteSettings {
     fn look(repo: &Repo, known: Option<&Self>) -> Result<Self, Error> {
         let path = repo.common_dir().join("config");
         let file = identify(&path);

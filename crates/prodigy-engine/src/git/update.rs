@@ -16,28 +16,28 @@ use prodigy_core::event::CheckoutUpdate;
 use super::{
     Error, Repo,
     branch_move::BranchMove,
-    checkout::{self, Blocked, Seat, copy_index, refresh},
-    command::Place,
+    checkout::{self, BlockingPaths, BranchCheckout, copy_index, refresh},
+    command::GitDirs,
     file_moves::rename,
-    index_lock::{IndexLock, LockHolder},
+    index_lock::{IndexLock, IndexLockHolder},
     lock::RepoLock,
     merge::{MergeOutcome, MergeRequest},
     restore_result::RestoredResult,
     shelter::read_plain,
-    staging::{ChangedMeanwhile, Staging, UpdatePlan},
+    staging::{ConcurrentChange, StagingDir, UpdatePlan},
     tree::remove,
 };
 
 /// A checkout whose index is locked, so that nobody else changes it by git.
 pub(super) struct CheckoutSession<'a> {
-    seat: Seat<'a>,
+    seat: BranchCheckout<'a>,
     request: &'a MergeRequest,
-    staging: Staging,
+    staging: StagingDir,
     lock: IndexLock,
 }
 
 /// The end of one attempt to update a checkout.
-pub(super) enum UpdateAttempt {
+pub(super) enum CheckoutUpdateOutcome {
     Done,
     /// The branch moved before it could be locked. Nothing was changed.
     Moved,
@@ -89,19 +89,22 @@ impl<'a> CheckoutSession<'a> {
     /// Locks the index of a checkout; if that cannot be, returns why.
     pub(super) fn begin(
         repo: &'a Repo,
-        place: &'a Place,
+        place: &'a GitDirs,
         request: &'a MergeRequest,
     ) -> Result<Result<Self, String>, Error> {
         let lock = match IndexLock::take(&place.git_dir, &request.source_branch)? {
             Ok(lock) => lock,
             Err(holder) => return Ok(Err(holder.reason(&place.work_tree))),
         };
-        let staging = Staging::of(place, &request.source_branch);
-        Ok(Ok(Self { seat: Seat { repo, place }, request, staging, lock }))
+        let staging = StagingDir::of(place, &request.source_branch);
+        Ok(Ok(Self { seat: BranchCheckout { repo, place }, request, staging, lock }))
     }
 
     /// Brings files, branch and index from the old commit to the new one.
-    pub(super) fn update(&mut self, update: &CheckoutUpdate) -> Result<UpdateAttempt, Error> {
+    pub(super) fn update(
+        &mut self,
+        update: &CheckoutUpdate,
+    ) -> Result<CheckoutUpdateOutcome, Error> {
         let commits = (update.old.as_str(), update.new.as_str());
         let plan = match self.stage(update, commits) {
             Ok(Ok(plan)) => plan,
@@ -117,7 +120,7 @@ impl<'a> CheckoutSession<'a> {
                     return self.give_up(refused(&error));
                 }
                 self.staging.remove()?;
-                return Ok(UpdateAttempt::Moved);
+                return Ok(CheckoutUpdateOutcome::Moved);
             }
         };
         self.lock.keep(true);
@@ -130,7 +133,7 @@ impl<'a> CheckoutSession<'a> {
                     (self.tip()?.as_deref() != Some(commits.1)).then(|| refused(&error))
                 }
             },
-            Ok(Err(ChangedMeanwhile { path })) => {
+            Ok(Err(ConcurrentChange { path })) => {
                 branch.abort()?;
                 Some(MergeOutcome::DirtyTarget { paths: vec![path] })
             }
@@ -152,12 +155,12 @@ impl<'a> CheckoutSession<'a> {
         place_index(self.seat, &self.staging.index())?;
         self.lock.keep(false);
         self.staging.remove()?;
-        Ok(UpdateAttempt::Done)
+        Ok(CheckoutUpdateOutcome::Done)
     }
 
     /// Puts the files in their places, and makes the index ready: once the branch has moved, it
     /// must follow at once.
-    fn apply(&self, plan: &UpdatePlan) -> Result<Result<(), ChangedMeanwhile>, Error> {
+    fn apply(&self, plan: &UpdatePlan) -> Result<Result<(), ConcurrentChange>, Error> {
         let applied = self.staging.apply(self.seat, plan)?;
         if applied.is_ok() {
             refresh(self.seat, &self.staging.index())?;
@@ -184,15 +187,15 @@ impl<'a> CheckoutSession<'a> {
         let scratch = self.staging.scratch();
         let examined = match checkout::examine(self.seat, commits.0, commits.1, &scratch)? {
             Ok(examined) => examined,
-            Err(Blocked { paths }) => return Ok(Err(MergeOutcome::DirtyTarget { paths })),
+            Err(BlockingPaths { paths }) => return Ok(Err(MergeOutcome::DirtyTarget { paths })),
         };
-        let changed = |ChangedMeanwhile { path }| MergeOutcome::DirtyTarget { paths: vec![path] };
+        let changed = |ConcurrentChange { path }| MergeOutcome::DirtyTarget { paths: vec![path] };
         Ok(self.staging.fill(self.seat, &examined, commits)?.map_err(changed))
     }
 
-    fn give_up(&self, outcome: MergeOutcome) -> Result<UpdateAttempt, Error> {
+    fn give_up(&self, outcome: MergeOutcome) -> Result<CheckoutUpdateOutcome, Error> {
         self.staging.remove()?;
-        Ok(UpdateAttempt::Refused(outcome))
+        Ok(CheckoutUpdateOutcome::Refused(outcome))
     }
 
     fn tip(&self) -> Result<Option<String>, Error> {
@@ -204,7 +207,7 @@ impl<'a> CheckoutSession<'a> {
         let signs =
             ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
         let is_there = |sign: &&str| self.seat.place.git_dir.join(sign).exists();
-        let Place { git_dir, common_dir, .. } = self.seat.place;
+        let GitDirs { git_dir, common_dir, .. } = self.seat.place;
         let is_main = git_dir == common_dir;
         let shown = |sign: &str| {
             if is_main { format!(".git/{sign}") } else { git_dir.join(sign).display().to_string() }
@@ -238,7 +241,7 @@ impl Repo {
             None => self.places()?,
         };
         for place in places {
-            let seat = Seat { repo: self, place: &place };
+            let seat = BranchCheckout { repo: self, place: &place };
             let recovery = self.recover(seat, source_branch, recorded)?;
             if recovery != CheckoutRecovery::Untouched {
                 return Ok(recovery);
@@ -249,12 +252,12 @@ impl Repo {
 
     fn recover(
         &self,
-        seat: Seat<'_>,
+        seat: BranchCheckout<'_>,
         source_branch: &str,
         recorded: Option<&CheckoutUpdate>,
     ) -> Result<CheckoutRecovery, Error> {
-        let Place { git_dir, work_tree, .. } = seat.place;
-        let staging = Staging::of(seat.place, source_branch);
+        let GitDirs { git_dir, work_tree, .. } = seat.place;
+        let staging = StagingDir::of(seat.place, source_branch);
         let was_locked = IndexLock::is_of(git_dir, source_branch)?;
         if !was_locked && !staging.exists() {
             return Ok(CheckoutRecovery::Untouched);
@@ -282,8 +285,8 @@ impl Repo {
     /// Completes an update whose branch has moved, or undoes it.
     fn complete(
         &self,
-        seat: Seat<'_>,
-        staging: &Staging,
+        seat: BranchCheckout<'_>,
+        staging: &StagingDir,
         plan: &UpdatePlan,
         update: &CheckoutUpdate,
     ) -> Result<CheckoutRecovery, Error> {
@@ -310,7 +313,7 @@ impl Repo {
     }
 }
 
-impl LockHolder {
+impl IndexLockHolder {
     /// Says who holds the lock, and what to do about it.
     fn reason(&self, work_tree: &Path) -> String {
         match self {
@@ -339,15 +342,15 @@ fn refused(error: &Error) -> MergeOutcome {
 }
 
 /// Gives a checkout its new index.
-fn place_index(seat: Seat<'_>, index: &Path) -> Result<(), Error> {
+fn place_index(seat: BranchCheckout<'_>, index: &Path) -> Result<(), Error> {
     let real = seat.place.git_dir.join("index");
     rename(index, &real).map_err(Error::file("write", &real))
 }
 
 /// Does what is missing once the branch has moved.
 fn finish(
-    seat: Seat<'_>,
-    staging: &Staging,
+    seat: BranchCheckout<'_>,
+    staging: &StagingDir,
     plan: &UpdatePlan,
     update: &CheckoutUpdate,
 ) -> Result<(), Error> {
@@ -369,7 +372,7 @@ fn finish(
 ///
 /// A lock on the branch is known by the commit that it would move to. One on `HEAD` is empty;
 /// it is taken for ours if it was made while we held the index.
-fn remove_branch_locks(seat: Seat<'_>, update: &CheckoutUpdate) -> Result<(), Error> {
+fn remove_branch_locks(seat: BranchCheckout<'_>, update: &CheckoutUpdate) -> Result<(), Error> {
     let branch = seat.place.common_dir.join(format!("refs/heads/{}.lock", update.target));
     if read_plain(&branch)? == format!("{}\n", update.new).as_bytes() {
         remove(&branch)?;

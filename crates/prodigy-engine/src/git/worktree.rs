@@ -11,8 +11,8 @@ use std::{
 };
 
 use super::{
-    Error, JobTree, Repo,
-    command::Place,
+    Error, Repo, Worktree,
+    command::GitDirs,
     lock::RepoLock,
     shelter::{read_plain, remove_of_branch, shelter_of},
     tree::{is_waited_for, remove},
@@ -31,7 +31,7 @@ impl Repo {
         path: &Path,
         branch: &str,
         commit: &str,
-    ) -> Result<JobTree, Error> {
+    ) -> Result<Worktree, Error> {
         let commit = self.commit(commit)?;
         let path = make_parent(path)?;
         let _lock = RepoLock::take(self.common_dir())?;
@@ -53,7 +53,7 @@ impl Repo {
     }
 
     /// Opens the worktree of a job, making its directory again from the branch if it is gone.
-    pub fn open_job_worktree(&self, path: &Path, branch: &str) -> Result<JobTree, Error> {
+    pub fn open_job_worktree(&self, path: &Path, branch: &str) -> Result<Worktree, Error> {
         let path = make_parent(path)?;
         let _lock = RepoLock::take(self.common_dir())?;
         // What a link leads to is not ours.
@@ -155,13 +155,16 @@ impl Repo {
     }
 
     /// Returns a worktree that git has on its list.
-    pub(super) fn registered(&self, path: &Path, branch: &str) -> Result<JobTree, Error> {
+    pub(super) fn registered(&self, path: &Path, branch: &str) -> Result<Worktree, Error> {
         let git_dir = self
             .admin_dir(path)?
             .ok_or_else(|| Error::Unexpected { command: "worktree add".to_owned() })?;
-        let place =
-            Place { git_dir, common_dir: self.common_dir().to_owned(), work_tree: path.to_owned() };
-        Ok(JobTree::new(self.clone(), place, branch))
+        let place = GitDirs {
+            git_dir,
+            common_dir: self.common_dir().to_owned(),
+            work_tree: path.to_owned(),
+        };
+        Ok(Worktree::new(self.clone(), place, branch))
     }
 
     /// Returns where git keeps a worktree's state.

@@ -1,7 +1,7 @@
 //! Files that a job committed, and that count only once a person has confirmed them.
 
 use prodigy_core::{
-    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord, Verified},
+    audit::{AuditAction, AuditOutcome, AuditVerification, IdentityKind, NewAuditRecord},
     ids::{JobId, hex},
 };
 use sha2::{Digest as _, Sha256};
@@ -11,7 +11,7 @@ use crate::{audit, git::Repo, store::Layout};
 
 /// A file that a job committed, and that no person has confirmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unconfirmed {
+pub struct UnconfirmedFile {
     /// The file, from the root of the repository.
     pub path: String,
     /// Its content.
@@ -24,7 +24,7 @@ pub struct Unconfirmed {
     pub branch: Option<String>,
 }
 
-impl Unconfirmed {
+impl UnconfirmedFile {
     /// Returns what a person passes back: `sha256:` and the SHA-256 of the content.
     pub fn digest(&self) -> String {
         digest(&self.content)
@@ -32,9 +32,9 @@ impl Unconfirmed {
 }
 
 /// Returns the record by which a person confirms a file.
-pub fn confirmation(file: &Unconfirmed, actor: &str) -> NewRecord {
+pub fn confirmation(file: &UnconfirmedFile, actor: &str) -> NewAuditRecord {
     let (job, action) = (file.job.clone(), AuditAction::ConfirmPolicy);
-    let mut record = NewRecord::new(actor, IdentityKind::Asserted, action, job);
+    let mut record = NewAuditRecord::new(actor, IdentityKind::Asserted, action, job);
     record.entry.clone_from(&file.path);
     record.digest = Some(file.digest());
     record.with_outcome(AuditOutcome::Done)
@@ -64,7 +64,7 @@ pub(super) fn is_confirmed(
     }
     let Some(seq) = found else { return Ok(false) };
     let verified = audit::verify(layout, repo).map_err(PolicyError::Audit)?;
-    let Verified::Whole { head, unanchored, .. } = verified else {
+    let AuditVerification::Whole { head, unanchored, .. } = verified else {
         return Err(PolicyError::Trail);
     };
     Ok(seq <= head.seq.saturating_sub(unanchored))

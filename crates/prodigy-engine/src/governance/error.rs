@@ -2,7 +2,7 @@
 
 use prodigy_core::workflow::Rejected;
 
-use super::{OTHER_ENDING, POLICY_FILE, Unconfirmed};
+use super::{OTHER_ENDING, POLICY_FILE, UnconfirmedFile};
 use crate::{audit, git, store};
 
 /// The reason why no policy can decide.
@@ -39,7 +39,7 @@ pub enum PolicyError {
     },
     /// A job committed it, and no person has confirmed it.
     #[error("`{}` was last changed by job `{}`, and nobody has confirmed it", .0.path, .0.job)]
-    Unconfirmed(Box<Unconfirmed>),
+    Unconfirmed(Box<UnconfirmedFile>),
 }
 
 impl PolicyError {

@@ -2,30 +2,30 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use prodigy_core::replay::Policy;
+use prodigy_core::replay::ReplayPolicy;
 
 use super::{CommittedPolicy, PolicyError, PolicySource, source::PolicyFingerprint};
 
 /// The policy in force, and the way to see that it still is.
 #[derive(Clone, Debug)]
-pub struct PolicyInForce {
+pub struct ActivePolicy {
     /// The policy.
-    pub policy: Arc<Policy>,
+    pub policy: Arc<ReplayPolicy>,
     /// The files of signers that its groups name.
-    pub signers: SignersFiles,
+    pub signers: SignerFiles,
     source: PolicySource,
     look: PolicyFingerprint,
 }
 
 /// The content of files with the keys of people, as they are committed.
 #[derive(Clone, Debug, Default)]
-pub struct SignersFiles {
+pub struct SignerFiles {
     files: Arc<BTreeMap<String, Vec<u8>>>,
     /// The branch that they are committed on, for people.
     branch: String,
 }
 
-impl PolicyInForce {
+impl ActivePolicy {
     /// Names the policy that was read from a branch.
     pub fn new(committed: CommittedPolicy, source: PolicySource) -> Self {
         let CommittedPolicy { policy, signers, look, .. } = committed;
@@ -41,7 +41,7 @@ impl PolicyInForce {
     }
 }
 
-impl SignersFiles {
+impl SignerFiles {
     /// Takes the content of files, and the branch that they are committed on.
     pub fn new(files: BTreeMap<String, Vec<u8>>, branch: String) -> Self {
         Self { files: Arc::new(files), branch }

@@ -8,9 +8,9 @@ mod error;
 mod in_force;
 mod source;
 
-pub use confirmed::{Unconfirmed, confirmation};
+pub use confirmed::{UnconfirmedFile, confirmation};
 pub use error::PolicyError;
-pub use in_force::{PolicyInForce, SignersFiles};
+pub use in_force::{ActivePolicy, SignerFiles};
 pub use source::{CommittedPolicy, PolicySource, guarded_files};
 
 /// The file of the policy, from the root of a repository.

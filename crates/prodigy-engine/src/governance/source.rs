@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, fs, io, path::Path};
 use prodigy_core::{
     diagnostic::{Diagnostic, Sources},
     ids::hex,
-    replay::{LoadedPolicy, Policy},
+    replay::{LoadedPolicy, ReplayPolicy},
 };
 use sha2::{Digest as _, Sha256};
 
-use super::{OTHER_ENDING, POLICY_FILE, PolicyError, SignersFiles, Unconfirmed, confirmed};
+use super::{OTHER_ENDING, POLICY_FILE, PolicyError, SignerFiles, UnconfirmedFile, confirmed};
 use crate::{
     git::{CommittedState, Repo},
     store::{self, Layout},
@@ -27,11 +27,11 @@ pub struct PolicySource {
 #[derive(Clone, Debug)]
 pub struct CommittedPolicy {
     /// The policy; the built-in one if there is no file.
-    pub policy: Policy,
+    pub policy: ReplayPolicy,
     /// True if a policy file is committed.
     pub is_file: bool,
     /// The files that groups name with the keys of people.
-    pub signers: SignersFiles,
+    pub signers: SignerFiles,
     /// The text that the warnings are about.
     pub sources: Sources,
     /// The warnings about the policy file.
@@ -82,10 +82,11 @@ impl PolicySource {
         }
         let is_file = content.is_some();
         let (policy, sources, warnings) = match content {
-            None => (Policy::builtin().clone(), Sources::default(), Vec::new()),
+            None => (ReplayPolicy::builtin().clone(), Sources::default(), Vec::new()),
             Some(content) => {
                 let text = String::from_utf8(content).map_err(|_| PolicyError::NotText)?;
-                let loaded = Policy::read(POLICY_FILE, &text).map_err(PolicyError::Rejected)?;
+                let loaded =
+                    ReplayPolicy::read(POLICY_FILE, &text).map_err(PolicyError::Rejected)?;
                 let LoadedPolicy { policy, sources, warnings, .. } = loaded;
                 (policy, sources, warnings)
             }
@@ -97,7 +98,7 @@ impl PolicySource {
             signers.extend(content.map(|content| (path.to_owned(), content)));
         }
         let policy = policy.with_signers(|path| Some(hex(&Sha256::digest(signers.get(path)?))));
-        let signers = SignersFiles::new(signers, self.shown_branch());
+        let signers = SignerFiles::new(signers, self.shown_branch());
         Ok(CommittedPolicy { policy, is_file, signers, sources, warnings, notes, look })
     }
 
@@ -105,7 +106,7 @@ impl PolicySource {
     pub fn unconfirmed(
         &self,
         committed: &CommittedPolicy,
-    ) -> Result<Vec<Unconfirmed>, PolicyError> {
+    ) -> Result<Vec<UnconfirmedFile>, PolicyError> {
         let tip = &committed.look.tip;
         let mut found = Vec::new();
         let signers = committed.signers.paths();
@@ -116,7 +117,7 @@ impl PolicySource {
                 continue;
             }
             let here = self.repo.head()?.branch;
-            found.push(Unconfirmed {
+            found.push(UnconfirmedFile {
                 path: path.to_owned(),
                 content,
                 job: change.job,
@@ -215,7 +216,7 @@ pub fn guarded_files(repo: &Repo, branch: &str) -> Vec<String> {
     let mut files = vec![POLICY_FILE.to_owned(), OTHER_ENDING.to_owned()];
     // A policy that cannot be read names no files, and decides nothing either.
     let content = repo.file_in(branch, POLICY_FILE).ok().flatten().unwrap_or_default();
-    if let Ok(loaded) = Policy::read(POLICY_FILE, &String::from_utf8_lossy(&content)) {
+    if let Ok(loaded) = ReplayPolicy::read(POLICY_FILE, &String::from_utf8_lossy(&content)) {
         files.extend(loaded.policy.signers_files().into_iter().map(str::to_owned));
     }
     files

@@ -3,7 +3,7 @@
 use std::{env, ffi::OsString, io, path::Path, time::Duration};
 
 use super::Error;
-use crate::process::{self, Quick, QuickOutput, quick};
+use crate::process::{self, HelperCommand, HelperOutput, quick};
 
 /// The program.
 const PROGRAM: &str = "ssh-keygen";
@@ -12,7 +12,7 @@ const PROGRAM: &str = "ssh-keygen";
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs `ssh-keygen` to its end.
-pub(super) fn run(args: &[OsString], stdin: &str) -> Result<QuickOutput, Error> {
+pub(super) fn run(args: &[OsString], stdin: &str) -> Result<HelperOutput, Error> {
     run_program(PROGRAM, args, stdin)
 }
 
@@ -21,7 +21,7 @@ pub(super) fn run_program(
     program: &str,
     args: &[OsString],
     stdin: &str,
-) -> Result<QuickOutput, Error> {
+) -> Result<HelperOutput, Error> {
     let set = |name: &str, value: &str| (name.into(), Some(value.into()));
     let mut env = vec![
         set("LC_ALL", "C"),
@@ -31,7 +31,7 @@ pub(super) fn run_program(
     if env::var_os("SSH_ASKPASS").is_none() {
         env.push(set("SSH_ASKPASS", "false"));
     }
-    let call = Quick {
+    let call = HelperCommand {
         program: program.as_ref(),
         args,
         cwd: Path::new("/"),
@@ -48,7 +48,7 @@ pub(super) fn run_program(
 }
 
 /// Returns the last line of what `ssh-keygen` complained about.
-pub(super) fn complaint(output: &QuickOutput) -> Option<String> {
+pub(super) fn complaint(output: &HelperOutput) -> Option<String> {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
     line.map(ToOwned::to_owned)

@@ -57,10 +57,10 @@ fn is_stillborn(pid: u32) -> bool {
     // Who becomes a program lets its parent go on a moment before it has.
     while start.elapsed() < BEING_BORN {
         match stage(pid) {
-            Some(Stage::Unborn) => thread::yield_now(),
-            Some(Stage::Stillborn) => return true,
+            Some(ExecStage::Unborn) => thread::yield_now(),
+            Some(ExecStage::Stillborn) => return true,
             // Without `/proc` nobody can tell; then it is taken for what it nearly always is.
-            Some(Stage::Born) | None => return false,
+            Some(ExecStage::Born) | None => return false,
         }
     }
     false
@@ -68,7 +68,7 @@ fn is_stillborn(pid: u32) -> bool {
 
 /// The stage of a child between fork and exec.
 #[derive(Debug, PartialEq, Eq)]
-enum Stage {
+enum ExecStage {
     /// It is still a copy of us.
     Unborn,
     /// It ended as one.
@@ -77,7 +77,7 @@ enum Stage {
     Born,
 }
 
-fn stage(pid: u32) -> Option<Stage> {
+fn stage(pid: u32) -> Option<ExecStage> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
     // The name is in parentheses and may contain anything, parentheses too.
@@ -87,9 +87,9 @@ fn stage(pid: u32) -> Option<Stage> {
     // The ninth field of the file.
     let flags: u64 = fields.nth(5)?.parse().ok()?;
     Some(match (flags & UNBORN != 0, state) {
-        (false, _) => Stage::Born,
-        (true, "Z" | "X") => Stage::Stillborn,
-        (true, _) => Stage::Unborn,
+        (false, _) => ExecStage::Born,
+        (true, "Z" | "X") => ExecStage::Stillborn,
+        (true, _) => ExecStage::Unborn,
     })
 }
 
@@ -117,7 +117,7 @@ mod tests {
         while !fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") Z ") {
             assert!(Instant::now() < deadline, "it does not end");
         }
-        assert_eq!(stage(child.id()), Some(Stage::Born));
+        assert_eq!(stage(child.id()), Some(ExecStage::Born));
         child.wait().unwrap();
     }
 

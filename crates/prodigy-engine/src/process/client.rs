@@ -15,13 +15,14 @@ use tokio::{
 };
 
 use super::{
-    Ended, EndedBy, Error, JOB_MARKER, Launch, MARKER, Printed, Status, Stop,
+    CapturedOutput, Error, JOB_MARKER, Launch, MARKER, ProcessOutcome, ProcessStatus, StopToken,
+    TerminationReason,
     apart::TRIES,
     birth::{marker, spawn},
-    keeper::{Keeper, keep},
-    oom::OomKills,
-    stop::Urgency,
-    wire::{self, Inbox, Reply},
+    keeper::{Reaper, keep},
+    oom::OomCounter,
+    stop::StopUrgency,
+    wire::{self, FrameBuffer, SupervisorReply},
 };
 
 /// The longest that a supervisor may take to start.
@@ -53,33 +54,33 @@ const KILLED: i32 = 137;
 /// With `Break` it says that it has heard enough: the program is ended after that time, unless
 /// the listener says `Continue` before. It still hears what the program prints until it is over,
 /// but cannot change its mind any more once the program is asked to end.
-pub type Listener<'a> = &'a mut (dyn FnMut(&[u8]) -> ControlFlow<Duration> + Send);
+pub type OutputListener<'a> = &'a mut (dyn FnMut(&[u8]) -> ControlFlow<Duration> + Send);
 
 /// A process that runs launches for us, one at a time.
 ///
-/// Dropping it ends what it runs and then itself, in the background; [`Supervisor::close`]
+/// Dropping it ends what it runs and then itself, in the background; [`SupervisorClient::close`]
 /// does the same and waits. So does our death.
 #[derive(Debug)]
-pub struct Supervisor {
+pub struct SupervisorClient {
     /// None only while it is being closed.
-    guarded: Option<Guarded>,
-    inbox: Inbox,
+    guarded: Option<SupervisorProcess>,
+    inbox: FrameBuffer,
     outbox: Vec<u8>,
     /// Set while a launch was begun and its end not seen.
     busy: bool,
     /// Looked at when the supervisor starts and then only when something was killed.
-    oom_kills: OomKills,
+    oom_kills: OomCounter,
 }
 
 /// The reason why a supervisor did not start.
-enum NotUp {
+enum SupervisorStartError {
     /// A signal to our process group ended it.
     Hit,
     /// Something is wrong.
     Failed(Error),
 }
 
-impl From<Error> for NotUp {
+impl From<Error> for SupervisorStartError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -87,12 +88,12 @@ impl From<Error> for NotUp {
 
 /// The process and the socket whose closing ends it.
 #[derive(Debug)]
-struct Guarded {
+struct SupervisorProcess {
     socket: UnixStream,
-    keeper: Keeper,
+    keeper: Reaper,
 }
 
-impl Supervisor {
+impl SupervisorClient {
     /// Starts `program __supervise`, where `program` is the `prodigy` binary.
     ///
     /// The supervisor carries the marks of the job whose state is in `state`, so that
@@ -102,13 +103,13 @@ impl Supervisor {
         let mut started = Self::come_up(program, state).await;
         for _ in 1..TRIES {
             match started {
-                Err(NotUp::Hit) => started = Self::come_up(program, state).await,
-                Ok(_) | Err(NotUp::Failed(_)) => break,
+                Err(SupervisorStartError::Hit) => started = Self::come_up(program, state).await,
+                Ok(_) | Err(SupervisorStartError::Failed(_)) => break,
             }
         }
         started.map_err(|not_up| match not_up {
-            NotUp::Failed(error) => error,
-            NotUp::Hit => Error::NoSupervisor {
+            SupervisorStartError::Failed(error) => error,
+            SupervisorStartError::Hit => Error::NoSupervisor {
                 program: program.display().to_string(),
                 source: io::Error::other("it is ended by a signal whenever it is started"),
             },
@@ -116,7 +117,7 @@ impl Supervisor {
     }
 
     /// Starts one and waits for its first word.
-    async fn come_up(program: &Path, state: &Path) -> Result<Self, NotUp> {
+    async fn come_up(program: &Path, state: &Path) -> Result<Self, SupervisorStartError> {
         let name = || program.display().to_string();
         let cannot_start = |source| Error::Start { program: name(), source };
         let marker = marker().map_err(cannot_start)?;
@@ -127,7 +128,7 @@ impl Supervisor {
         ];
         let path = program.to_owned();
         let (child, socket) = blocking(move || spawn(&path, env)).await.map_err(cannot_start)?;
-        let keeper = Keeper { child, marker };
+        let keeper = Reaper { child, marker };
         let socket = match UnixStream::from_std(socket) {
             Ok(socket) => socket,
             Err(source) => {
@@ -136,22 +137,26 @@ impl Supervisor {
             }
         };
         let mut supervisor = Self {
-            guarded: Some(Guarded { socket, keeper }),
-            inbox: Inbox::default(),
+            guarded: Some(SupervisorProcess { socket, keeper }),
+            inbox: FrameBuffer::default(),
             outbox: Vec::new(),
             busy: false,
-            oom_kills: OomKills::now(),
+            oom_kills: OomCounter::now(),
         };
         let ready = timeout(COMING_UP, supervisor.reply(CHUNK)).await;
         match ready.unwrap_or_else(|elapsed| Err(elapsed.into())) {
-            Ok(Reply::Ready) => Ok(supervisor),
-            Ok(Reply::Output(_) | Reply::Ended(_) | Reply::LogFailed { .. }) => {
-                let source = io::Error::other(wire::Malformed);
+            Ok(SupervisorReply::Ready) => Ok(supervisor),
+            Ok(
+                SupervisorReply::Output(_)
+                | SupervisorReply::Ended(_)
+                | SupervisorReply::LogFailed { .. },
+            ) => {
+                let source = io::Error::other(wire::WireError);
                 Err(Error::NoSupervisor { program: name(), source }.into())
             }
             Err(source) => {
                 if supervisor.was_hit().await {
-                    return Err(NotUp::Hit);
+                    return Err(SupervisorStartError::Hit);
                 }
                 Err(Error::NoSupervisor { program: name(), source }.into())
             }
@@ -160,7 +165,9 @@ impl Supervisor {
 
     /// Finds out whether a supervisor that does not answer was ended by a signal.
     async fn was_hit(&mut self) -> bool {
-        let Some(Guarded { socket, mut keeper }) = self.guarded.take() else { return false };
+        let Some(SupervisorProcess { socket, mut keeper }) = self.guarded.take() else {
+            return false;
+        };
         drop(socket);
         let looked = spawn_blocking(move || {
             let was_hit = keeper.was_hit(CLOSING);
@@ -177,7 +184,11 @@ impl Supervisor {
     ///
     /// After [`Error::Lost`], and after this future was dropped half-way, the supervisor
     /// is of no more use. A stop that was asked for before means that nothing is started.
-    pub async fn run(&mut self, launch: &Launch, stop: &Stop) -> Result<Ended, Error> {
+    pub async fn run(
+        &mut self,
+        launch: &Launch,
+        stop: &StopToken,
+    ) -> Result<ProcessOutcome, Error> {
         self.listen(launch, stop, &mut |_| ControlFlow::Continue(())).await
     }
 
@@ -187,14 +198,14 @@ impl Supervisor {
     pub async fn listen(
         &mut self,
         launch: &Launch,
-        stop: &Stop,
-        listener: Listener<'_>,
-    ) -> Result<Ended, Error> {
+        stop: &StopToken,
+        listener: OutputListener<'_>,
+    ) -> Result<ProcessOutcome, Error> {
         if stop.is_requested() {
             return Ok(stopped_before());
         }
         self.outbox.clear();
-        wire::put_launch(launch, &mut self.outbox).map_err(|wire::Malformed| Error::TooLarge)?;
+        wire::put_launch(launch, &mut self.outbox).map_err(|wire::WireError| Error::TooLarge)?;
         if std::mem::replace(&mut self.busy, true) {
             self.shut().await;
             return Err(Error::Lost { ended: 0 });
@@ -204,7 +215,7 @@ impl Supervisor {
             return Err(self.lost(launch.grace).await);
         };
         match reply {
-            Reply::Ended(mut ended) => {
+            SupervisorReply::Ended(mut ended) => {
                 self.busy = false;
                 // A shell reports the end of its last program as an exit code of its own.
                 if ended.ended_by.is_none() && ended.status.code() == KILLED {
@@ -212,11 +223,13 @@ impl Supervisor {
                 }
                 Ok(*ended)
             }
-            Reply::LogFailed { message } => {
+            SupervisorReply::LogFailed { message } => {
                 self.busy = false;
                 Err(Error::Log { message })
             }
-            Reply::Ready | Reply::Output(_) => Err(self.lost(launch.grace).await),
+            SupervisorReply::Ready | SupervisorReply::Output(_) => {
+                Err(self.lost(launch.grace).await)
+            }
         }
     }
 
@@ -227,7 +240,7 @@ impl Supervisor {
 
     /// Lets the supervisor end what it runs and then itself.
     async fn shut(&mut self) {
-        if let Some(Guarded { socket, keeper }) = self.guarded.take() {
+        if let Some(SupervisorProcess { socket, keeper }) = self.guarded.take() {
             drop(socket);
             keep(keeper, CLOSING).await;
         }
@@ -242,14 +255,14 @@ impl Supervisor {
     async fn exchange(
         &mut self,
         launch: &Launch,
-        stop: &Stop,
-        listener: Listener<'_>,
-    ) -> io::Result<Reply> {
+        stop: &StopToken,
+        listener: OutputListener<'_>,
+    ) -> io::Result<SupervisorReply> {
         let outbox = std::mem::take(&mut self.outbox);
         self.send(&outbox).await?;
         self.outbox = outbox;
         let chunk = if launch.stream { STREAM_CHUNK } else { CHUNK };
-        let mut urgency = Urgency::None;
+        let mut urgency = StopUrgency::None;
         let mut has_enough = false;
         // When a program that goes on although enough was heard is ended.
         let mut enough_at = None;
@@ -265,7 +278,7 @@ impl Supervisor {
                 biased;
                 raised = stop.above(urgency) => {
                     urgency = raised;
-                    let now = raised == Urgency::Now;
+                    let now = raised == StopUrgency::Now;
                     let grace = if now { Duration::ZERO } else { launch.grace };
                     deadline = Instant::now().checked_add(grace).and_then(|at| at.checked_add(STUCK));
                     self.ask(|frame| wire::put_stop(now, frame)).await?;
@@ -276,7 +289,7 @@ impl Supervisor {
                     self.ask(wire::put_enough).await?;
                 }
                 reply = self.reply(chunk) => match reply? {
-                    Reply::Output(bytes) => {
+                    SupervisorReply::Output(bytes) => {
                         enough_at = match listener(&bytes) {
                             ControlFlow::Continue(()) => None,
                             ControlFlow::Break(wait) => {
@@ -289,7 +302,7 @@ impl Supervisor {
                             yield_now().await;
                         }
                     }
-                    reply @ (Reply::Ready | Reply::Ended(_) | Reply::LogFailed { .. }) => {
+                    reply @ (SupervisorReply::Ready | SupervisorReply::Ended(_) | SupervisorReply::LogFailed { .. }) => {
                         return Ok(reply);
                     }
                 },
@@ -301,7 +314,7 @@ impl Supervisor {
     /// Sends one more request.
     async fn ask(
         &mut self,
-        put: impl FnOnce(&mut Vec<u8>) -> Result<(), wire::Malformed>,
+        put: impl FnOnce(&mut Vec<u8>) -> Result<(), wire::WireError>,
     ) -> io::Result<()> {
         let mut frame = Vec::new();
         put(&mut frame).map_err(io::Error::other)?;
@@ -314,7 +327,7 @@ impl Supervisor {
     }
 
     /// Waits for the next reply. Nothing is lost if this is cancelled.
-    async fn reply(&mut self, chunk: usize) -> io::Result<Reply> {
+    async fn reply(&mut self, chunk: usize) -> io::Result<SupervisorReply> {
         let guarded = self.guarded.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         loop {
             if let Some(body) = self.inbox.next() {
@@ -333,7 +346,7 @@ impl Supervisor {
 
     /// Ends what a supervisor left behind that is gone, stuck or confused.
     async fn lost(&mut self, grace: Duration) -> Error {
-        let Some(Guarded { socket, mut keeper }) = self.guarded.take() else {
+        let Some(SupervisorProcess { socket, mut keeper }) = self.guarded.take() else {
             return Error::Lost { ended: 0 };
         };
         drop(socket);
@@ -343,9 +356,9 @@ impl Supervisor {
     }
 }
 
-impl Drop for Supervisor {
+impl Drop for SupervisorClient {
     fn drop(&mut self) {
-        if let Some(Guarded { socket, mut keeper }) = self.guarded.take() {
+        if let Some(SupervisorProcess { socket, mut keeper }) = self.guarded.take() {
             drop(socket);
             // Not on the runtime, which may be going down. If no thread can be had, the
             // supervisor still ends itself; only its entry in the process table stays.
@@ -368,15 +381,15 @@ async fn blocking<T: Send + 'static>(
     spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-fn stopped_before() -> Ended {
-    Ended {
-        status: Status::NotStarted {
+fn stopped_before() -> ProcessOutcome {
+    ProcessOutcome {
+        status: ProcessStatus::NotStarted {
             errno: None,
             message: "the run was stopped before".to_owned(),
         },
-        ended_by: Some(EndedBy::Stop),
-        stdout: Printed::default(),
-        stderr: Printed::default(),
+        ended_by: Some(TerminationReason::Stop),
+        stdout: CapturedOutput::default(),
+        stderr: CapturedOutput::default(),
         duration: Duration::ZERO,
         leftovers: 0,
         survivors: 0,

@@ -12,7 +12,7 @@ use std::{
 use rustix::{buffer::spare_capacity, event::PollFlags, io::Errno};
 
 use super::{
-    Error, Quick, apart,
+    Error, HelperCommand, apart,
     quick::{CHUNK, command, end},
     ready,
 };
@@ -21,7 +21,7 @@ use super::{
 ///
 /// It sees the end of its input when we are gone, even by `kill -9`, and so ends too.
 #[derive(Debug)]
-pub struct Duplex {
+pub struct Coprocess {
     program: String,
     child: Child,
     stdin: ChildStdin,
@@ -31,10 +31,10 @@ pub struct Duplex {
     timeout: Duration,
 }
 
-impl Duplex {
+impl Coprocess {
     /// Starts a program; the input in `q` is what it is told first, and its time is that
     /// of one answer. What it prints on standard error is dropped.
-    pub fn start(q: &Quick<'_>) -> Result<Self, Error> {
+    pub fn start(q: &HelperCommand<'_>) -> Result<Self, Error> {
         let program = q.program.to_string_lossy().into_owned();
         let piped = apart::spawn(command(q).stdin(Stdio::piped()).stderr(Stdio::null()));
         let mut child =
@@ -114,7 +114,7 @@ impl Duplex {
     }
 }
 
-impl Drop for Duplex {
+impl Drop for Coprocess {
     fn drop(&mut self) {
         end(&mut self.child);
     }
@@ -126,9 +126,9 @@ mod tests {
 
     use super::*;
 
-    fn sh(script: &str, timeout: Duration) -> Duplex {
+    fn sh(script: &str, timeout: Duration) -> Coprocess {
         let args = ["-c".into(), script.into()];
-        Duplex::start(&Quick {
+        Coprocess::start(&HelperCommand {
             program: OsStr::new("sh"),
             args: &args,
             cwd: Path::new("/"),

@@ -19,14 +19,14 @@ const PIECE: usize = 64 << 10;
 const WAITING: usize = 1 << 20;
 
 /// The way to whoever listens.
-pub(super) struct Forward<'a> {
+pub(super) struct OutputForwarder<'a> {
     /// None once nobody is there.
     socket: Option<&'a UnixStream>,
     /// The bytes not sent yet.
     outbox: &'a mut Vec<u8>,
 }
 
-impl<'a> Forward<'a> {
+impl<'a> OutputForwarder<'a> {
     pub(super) fn new(socket: &'a UnixStream, outbox: &'a mut Vec<u8>) -> Self {
         Self { socket: Some(socket), outbox }
     }

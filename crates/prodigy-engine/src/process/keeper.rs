@@ -16,12 +16,12 @@ use super::{ready, strays::end_orphans};
 
 /// The process, and what its orphans are known by.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct Reaper {
     pub(super) child: Child,
     pub(super) marker: String,
 }
 
-impl Keeper {
+impl Reaper {
     /// Waits until the supervisor has ended by itself, and ends it if it does not.
     pub(super) fn finish(&mut self, patience: Duration) {
         if self.has_ended(patience) && self.child.wait().is_ok_and(|status| status.success()) {
@@ -67,7 +67,7 @@ impl Keeper {
 }
 
 /// Waits for a supervisor's end without holding up the runtime.
-pub(super) async fn keep(mut keeper: Keeper, patience: Duration) {
+pub(super) async fn keep(mut keeper: Reaper, patience: Duration) {
     // It does not panic; if it were cancelled the runtime is going down.
     spawn_blocking(move || keeper.finish(patience)).await.ok();
 }

@@ -15,7 +15,7 @@ const KEPT: usize = 64 << 10;
 /// At most one line is held in memory. An event that is longer than 8 MiB is shortened, and what
 /// is no event is dropped and counted.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct LineSplitter {
     /// The beginning of a line whose end has not come.
     begun: Vec<u8>,
     /// The same of a line that is too long to be held.
@@ -23,7 +23,7 @@ pub struct Lines {
     dropped: u64,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Takes the next piece and hands on each line that it ends, without the end of the line.
     pub fn feed(&mut self, piece: &[u8], mut each: impl FnMut(&[u8])) {
         let mut rest = piece;
@@ -92,7 +92,7 @@ mod tests {
 
     fn lines<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, u64) {
         let mut seen = Vec::new();
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         for piece in pieces {
             lines.feed(piece, |line| seen.push(line.to_vec()));
         }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_long_line_leaves_no_memory_behind() {
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         let long = vec![b'x'; LONGEST];
         lines.feed(&long, |_| {});
         lines.feed(b"\nnext", |_| {});

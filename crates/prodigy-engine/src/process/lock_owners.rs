@@ -12,7 +12,7 @@ use std::{
 
 use rustix::{param::clock_ticks_per_second, time::ClockId};
 
-use super::tree::{self, Process};
+use super::tree::{self, ProcessInfo};
 use crate::clock;
 
 /// The tolerance by which a process may seem younger than its lock: clocks are set, ticks coarse.
@@ -57,7 +57,7 @@ fn has_open(place: &Path, lock: &LockIdentity) -> bool {
 
 /// Returns whether a process is a git that works in the repository and is as old as the lock.
 fn is_possible_maker(
-    process: &Process,
+    process: &ProcessInfo,
     place: &Path,
     lock: &LockIdentity,
     directories: &[PathBuf],

@@ -19,20 +19,20 @@ use crate::store::plainly;
 
 /// A log file that stays open from one launch to the next as long as the path is the same.
 #[derive(Debug, Default)]
-pub(super) struct Log {
+pub(super) struct LogWriter {
     open: Option<(PathBuf, File)>,
 }
 
 /// The treatment of a missing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Missing {
+enum MissingLog {
     /// Nothing.
     Leave,
     /// It is made, and the directories above it.
     Make,
 }
 
-impl Log {
+impl LogWriter {
     /// Begins one launch's share of the log.
     ///
     /// A file that cannot be written is refused here, before anything has run. Without
@@ -41,20 +41,20 @@ impl Log {
         &'a mut self,
         path: Option<&'a Path>,
         cap: u64,
-    ) -> io::Result<Share<'a>> {
-        let Some(path) = path else { return Ok(Share::none()) };
+    ) -> io::Result<LaunchLog<'a>> {
+        let Some(path) = path else { return Ok(LaunchLog::none()) };
         let size = match self.size_if_current(path) {
             Some(size) => Ok(Some(size)),
-            None => self.reopen(path, Missing::Leave),
+            None => self.reopen(path, MissingLog::Leave),
         };
         match size {
-            Ok(Some(at)) => Ok(Share { at, cap, ..Share::to(self.file()) }),
+            Ok(Some(at)) => Ok(LaunchLog { at, cap, ..LaunchLog::to(self.file()) }),
             Ok(None) => {
                 check_makeable(path)?;
-                Ok(Share { cap, ..Share::to(Target::Missing(self, path)) })
+                Ok(LaunchLog { cap, ..LaunchLog::to(LogTarget::Missing(self, path)) })
             }
             // A full disk costs the log of a step, not the step.
-            Err(error) if is_full(&error) => Ok(Share::none()),
+            Err(error) if is_full(&error) => Ok(LaunchLog::none()),
             Err(error) => Err(error),
         }
     }
@@ -69,16 +69,16 @@ impl Log {
     }
 
     /// Opens another file and returns its size; `None` if it is not there and is not to be made.
-    fn reopen(&mut self, path: &Path, missing: Missing) -> io::Result<Option<u64>> {
+    fn reopen(&mut self, path: &Path, missing: MissingLog) -> io::Result<Option<u64>> {
         self.open = None;
         let file = match (open(path, missing), missing) {
-            (Err(Errno::NOENT), Missing::Leave) => return Ok(None),
-            (Err(Errno::NOENT), Missing::Make) => {
+            (Err(Errno::NOENT), MissingLog::Leave) => return Ok(None),
+            (Err(Errno::NOENT), MissingLog::Make) => {
                 // The directories inherit our umask, so they are private like the file.
                 fs::create_dir_all(directory(path))?;
                 open(path, missing)
             }
-            (opened, Missing::Leave | Missing::Make) => opened,
+            (opened, MissingLog::Leave | MissingLog::Make) => opened,
         }
         .map_err(|errno| plainly(errno.into()))?;
         let metadata = file.metadata()?;
@@ -91,8 +91,8 @@ impl Log {
     }
 
     /// Returns the open file.
-    fn file(&mut self) -> Target<'_> {
-        self.open.as_mut().map_or(Target::Nowhere, |(_, file)| Target::File(file))
+    fn file(&mut self) -> LogTarget<'_> {
+        self.open.as_mut().map_or(LogTarget::Nowhere, |(_, file)| LogTarget::File(file))
     }
 }
 
@@ -100,12 +100,12 @@ impl Log {
 ///
 /// Neither the file nor its directory may be a link, and nobody waits for a pipe: both
 /// may be in reach of an agent.
-fn open(path: &Path, missing: Missing) -> Result<File, Errno> {
+fn open(path: &Path, missing: MissingLog) -> Result<File, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::open(directory(path), flags, Mode::empty())?;
     let mut flags =
         OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    flags.set(OFlags::CREATE, missing == Missing::Make);
+    flags.set(OFlags::CREATE, missing == MissingLog::Make);
     let name = path.file_name().ok_or(Errno::ISDIR)?;
     rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
 }
@@ -137,11 +137,11 @@ fn is_full(error: &io::Error) -> bool {
 
 /// Where a share goes.
 #[derive(Debug)]
-enum Target<'a> {
+enum LogTarget<'a> {
     /// Nothing is stored.
     Nowhere,
     /// The file is not there yet.
-    Missing(&'a mut Log, &'a Path),
+    Missing(&'a mut LogWriter, &'a Path),
     /// The file.
     File(&'a mut File),
 }
@@ -158,8 +158,8 @@ pub fn not_kept(line: &[u8]) -> Option<u64> {
 
 /// One launch's share of a log file.
 #[derive(Debug)]
-pub(super) struct Share<'a> {
-    target: Target<'a>,
+pub(super) struct LaunchLog<'a> {
+    target: LogTarget<'a>,
     at: u64,
     cap: u64,
     written: u64,
@@ -168,32 +168,32 @@ pub(super) struct Share<'a> {
     at_line_start: bool,
 }
 
-impl<'a> Share<'a> {
+impl<'a> LaunchLog<'a> {
     fn none() -> Self {
-        Self::to(Target::Nowhere)
+        Self::to(LogTarget::Nowhere)
     }
 
-    fn to(target: Target<'a>) -> Self {
+    fn to(target: LogTarget<'a>) -> Self {
         Self { target, at: 0, cap: 0, written: 0, dropped: 0, at_line_start: true }
     }
 
     /// Returns the file, making it if it is not there; `None` if nothing is stored.
     fn file(&mut self) -> Option<&mut File> {
-        self.target = match mem::replace(&mut self.target, Target::Nowhere) {
-            Target::Missing(log, path) => match log.reopen(path, Missing::Make) {
+        self.target = match mem::replace(&mut self.target, LogTarget::Nowhere) {
+            LogTarget::Missing(log, path) => match log.reopen(path, MissingLog::Make) {
                 Ok(at) => {
                     self.at = at.unwrap_or_default();
                     log.file()
                 }
                 // The disk is full, or somebody was faster. The program runs already,
                 // and it is not to blame.
-                Err(_) => Target::Nowhere,
+                Err(_) => LogTarget::Nowhere,
             },
-            target @ (Target::Nowhere | Target::File(_)) => target,
+            target @ (LogTarget::Nowhere | LogTarget::File(_)) => target,
         };
         match &mut self.target {
-            Target::File(file) => Some(file),
-            Target::Nowhere | Target::Missing(..) => None,
+            LogTarget::File(file) => Some(file),
+            LogTarget::Nowhere | LogTarget::Missing(..) => None,
         }
     }
 

@@ -30,19 +30,19 @@ mod supervise;
 mod tree;
 mod wire;
 
-pub use client::{Listener, Supervisor};
-pub use duplex::Duplex;
+pub use client::{OutputListener, SupervisorClient};
+pub use duplex::Coprocess;
 pub use error::Error;
 pub use ignored_signals::IgnoredSignals;
-pub use lines::Lines;
+pub use lines::LineSplitter;
 pub use lock_owners::{LockIdentity, is_lock_in_use};
 pub use log::not_kept;
 pub use origin::{AUTOMATION, ProcessOrigin};
-pub use quick::{Quick, QuickOutput, quick};
+pub use quick::{HelperCommand, HelperOutput, quick};
 pub use start::startable;
-pub use stop::Stop;
+pub use stop::StopToken;
 pub use strays::end_marked;
-pub use supervise::{SuperviseError, supervise};
+pub use supervise::{SupervisorError, supervise};
 
 use std::{ffi::OsString, fmt, io, path::PathBuf, time::Duration};
 
@@ -91,15 +91,15 @@ pub struct Launch {
 
 /// The result of a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct ProcessOutcome {
     /// Its status.
-    pub status: Status,
+    pub status: ProcessStatus,
     /// The reason why we ended it, if we did.
-    pub ended_by: Option<EndedBy>,
+    pub ended_by: Option<TerminationReason>,
     /// The standard output.
-    pub stdout: Printed,
+    pub stdout: CapturedOutput,
     /// The standard error.
-    pub stderr: Printed,
+    pub stderr: CapturedOutput,
     /// The time it took, without the processes it left behind.
     pub duration: Duration,
     /// The number of processes it left behind when it ended by itself; they were then ended.
@@ -113,7 +113,7 @@ pub struct Ended {
 
 /// The status a program ended with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Status {
+pub enum ProcessStatus {
     /// It exited.
     Exited(i32),
     /// A signal ended it.
@@ -129,7 +129,7 @@ pub enum Status {
 
 /// The reason why we ended a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum EndedBy {
+pub enum TerminationReason {
     /// Its time was up.
     Timeout,
     /// It printed nothing for too long.
@@ -142,7 +142,7 @@ pub enum EndedBy {
 
 /// The output of a program, bounded and masked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Printed {
+pub struct CapturedOutput {
     /// The first 64 KiB.
     pub head: Vec<u8>,
     /// The last 64 KiB of what did not fit into the head.
@@ -165,26 +165,28 @@ impl fmt::Debug for Launch {
     }
 }
 
-impl Ended {
+impl ProcessOutcome {
     /// Returns the same as if the program had ended by itself and well: it was done, and its
     /// process only lingered.
     #[must_use]
     pub fn by_itself(self) -> Self {
-        Self { status: Status::Exited(0), ended_by: None, ..self }
+        Self { status: ProcessStatus::Exited(0), ended_by: None, ..self }
     }
 
     /// Returns how it ended, for the reason code.
     pub fn end(&self) -> ProcessEnd {
         match (self.ended_by, &self.status) {
-            (Some(EndedBy::Timeout), _) => ProcessEnd::TimedOut,
-            (Some(EndedBy::Idle), _) => ProcessEnd::Idle,
-            (Some(EndedBy::Stop), _) => ProcessEnd::Stopped,
+            (Some(TerminationReason::Timeout), _) => ProcessEnd::TimedOut,
+            (Some(TerminationReason::Idle), _) => ProcessEnd::Idle,
+            (Some(TerminationReason::Stop), _) => ProcessEnd::Stopped,
             // Why enough was heard only the listener knows.
-            (Some(EndedBy::Listener) | None, Status::Exited(code)) => ProcessEnd::Exited(*code),
-            (Some(EndedBy::Listener) | None, Status::Signaled(signal)) => {
+            (Some(TerminationReason::Listener) | None, ProcessStatus::Exited(code)) => {
+                ProcessEnd::Exited(*code)
+            }
+            (Some(TerminationReason::Listener) | None, ProcessStatus::Signaled(signal)) => {
                 ProcessEnd::Signaled(*signal)
             }
-            (Some(EndedBy::Listener) | None, Status::NotStarted { errno, .. }) => {
+            (Some(TerminationReason::Listener) | None, ProcessStatus::NotStarted { errno, .. }) => {
                 let kind = errno.map(|errno| io::Error::from_raw_os_error(errno).kind());
                 ProcessEnd::NotStarted(kind)
             }
@@ -192,7 +194,7 @@ impl Ended {
     }
 }
 
-impl Status {
+impl ProcessStatus {
     /// Returns the exit code as a shell would report it: a signal is 128 plus its number,
     /// a program that is not there is 127, one that cannot be executed is 126.
     pub fn code(&self) -> i32 {

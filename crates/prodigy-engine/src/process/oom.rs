@@ -10,9 +10,9 @@ const COUNTERS: &str = "/proc/vmstat";
 /// The count is that of the whole machine, so it proves nothing by itself. But a program that
 /// was killed, though not by us, while the count grew was out of memory.
 #[derive(Debug)]
-pub(super) struct OomKills(Option<u64>);
+pub(super) struct OomCounter(Option<u64>);
 
-impl OomKills {
+impl OomCounter {
     /// Looks for the first time. Without the counter nothing is ever found.
     pub(super) fn now() -> Self {
         Self(fs::read_to_string(COUNTERS).ok().and_then(|text| count(&text)))
@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn only_growth_counts() {
         // No process of this machine dies of anything that would make the count this high.
-        assert!(!OomKills(Some(u64::MAX)).have_grown());
-        assert!(!OomKills(None).have_grown());
+        assert!(!OomCounter(Some(u64::MAX)).have_grown());
+        assert!(!OomCounter(None).have_grown());
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use prodigy_core::mask::MaskStream;
 use rustix::{buffer::spare_capacity, io::Errno, pipe::fcntl_setpipe_size};
 
-use super::{Printed, forward::Forward, log::Share};
+use super::{CapturedOutput, forward::OutputForwarder, log::LaunchLog};
 
 /// The number of bytes kept in memory of the beginning, and of the end.
 const KEPT: usize = 64 << 10;
@@ -29,11 +29,11 @@ const BUSY: usize = CHUNK;
 const ROOM: usize = 256 << 10;
 
 /// An output stream being read.
-pub(super) struct Outlet<'a> {
+pub(super) struct OutputReader<'a> {
     pipe: Option<OwnedFd>,
     mask: MaskStream,
-    log: Share<'a>,
-    forward: Option<Forward<'a>>,
+    log: LaunchLog<'a>,
+    forward: Option<OutputForwarder<'a>>,
     rest_until: Option<Instant>,
     awake_until: Option<Instant>,
     head: Vec<u8>,
@@ -41,8 +41,8 @@ pub(super) struct Outlet<'a> {
     total: u64,
 }
 
-impl<'a> Outlet<'a> {
-    pub(super) fn new(pipe: Option<OwnedFd>, mask: MaskStream, log: Share<'a>) -> Self {
+impl<'a> OutputReader<'a> {
+    pub(super) fn new(pipe: Option<OwnedFd>, mask: MaskStream, log: LaunchLog<'a>) -> Self {
         Self {
             pipe,
             mask,
@@ -57,7 +57,7 @@ impl<'a> Outlet<'a> {
     }
 
     /// Lets somebody hear what is read.
-    pub(super) fn heard(self, forward: Option<Forward<'a>>) -> Self {
+    pub(super) fn heard(self, forward: Option<OutputForwarder<'a>>) -> Self {
         if let (Some(pipe), Some(_)) = (&self.pipe, &forward) {
             // There is a limit for all pipes of a user; without the room it works as well.
             fcntl_setpipe_size(pipe, ROOM).ok();
@@ -71,13 +71,13 @@ impl<'a> Outlet<'a> {
     }
 
     /// Returns the way to whoever listens.
-    pub(super) fn forward(&mut self) -> Option<&mut Forward<'a>> {
+    pub(super) fn forward(&mut self) -> Option<&mut OutputForwarder<'a>> {
         self.forward.as_mut()
     }
 
     /// Returns whether whoever listens has not taken all that was read.
     pub(super) fn is_behind(&self) -> bool {
-        self.forward.as_ref().is_some_and(Forward::is_behind)
+        self.forward.as_ref().is_some_and(OutputForwarder::is_behind)
     }
 
     /// Returns how long it is not to be read, so that more can come together.
@@ -113,13 +113,13 @@ impl<'a> Outlet<'a> {
     }
 
     /// Returns what was printed. What nobody has taken yet stays where it waits.
-    pub(super) fn finish(mut self) -> Printed {
+    pub(super) fn finish(mut self) -> CapturedOutput {
         let held_back = self.mask.finish();
         self.keep(&held_back);
         let (log_at, log_len) = self.log.finish();
         // The tail may have grown to twice what is kept.
         self.tail.drain(..self.tail.len().saturating_sub(KEPT));
-        Printed { head: self.head, tail: self.tail, total: self.total, log_at, log_len }
+        CapturedOutput { head: self.head, tail: self.tail, total: self.total, log_at, log_len }
     }
 
     /// Adds masked bytes to the log, the head and the tail, and hands them on.

@@ -35,7 +35,7 @@ const DRAIN: Duration = Duration::from_millis(300);
 
 /// A short program to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Quick<'a> {
+pub struct HelperCommand<'a> {
     /// The program, looked up in our own `PATH`.
     pub program: &'a OsStr,
     /// Its arguments.
@@ -52,7 +52,7 @@ pub struct Quick<'a> {
 
 /// The result of a short program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuickOutput {
+pub struct HelperOutput {
     /// The exit code; a signal is 128 plus its number.
     pub status: i32,
     /// The standard output.
@@ -66,12 +66,12 @@ pub struct QuickOutput {
 /// This blocks, so async callers wrap it in `spawn_blocking`. The program gets a
 /// process group of its own, which is killed when the time is up. Whatever it
 /// leaves running in the background may go on, but is not waited for.
-pub fn quick(q: &Quick<'_>) -> Result<QuickOutput, Error> {
+pub fn quick(q: &HelperCommand<'_>) -> Result<HelperOutput, Error> {
     let program = q.program.to_string_lossy();
     let start = Instant::now();
     let mut child = spawn(q)
         .map_err(|source| Error::Start { program: program.clone().into_owned(), source })?;
-    let mut streams = Streams::take(&mut child);
+    let mut streams = StdioPipes::take(&mut child);
     let ended = match follow(&child, &mut streams, q, start) {
         Ok(ended) => ended,
         Err(source) => {
@@ -80,21 +80,21 @@ pub fn quick(q: &Quick<'_>) -> Result<QuickOutput, Error> {
         }
     };
     match ended {
-        Followed::Exited => {
+        HelperEnd::Exited => {
             let status = child
                 .wait()
                 .map_err(|source| Error::Follow { program: program.into_owned(), source })?;
-            Ok(QuickOutput {
+            Ok(HelperOutput {
                 status: code(status),
                 stdout: streams.stdout.bytes,
                 stderr: streams.stderr.bytes,
             })
         }
-        Followed::TimedOut => {
+        HelperEnd::TimedOut => {
             end(&mut child);
             Err(Error::TimedOut { program: program.into_owned(), limit: q.timeout })
         }
-        Followed::TooMuchOutput => {
+        HelperEnd::TooMuchOutput => {
             end(&mut child);
             Err(Error::TooMuchOutput { program: program.into_owned(), limit: OUTPUT_LIMIT })
         }
@@ -102,14 +102,14 @@ pub fn quick(q: &Quick<'_>) -> Result<QuickOutput, Error> {
 }
 
 /// The reason why we stopped following a program.
-enum Followed {
+enum HelperEnd {
     Exited,
     TimedOut,
     TooMuchOutput,
 }
 
 /// Returns a program with its arguments, environment and streams.
-pub(super) fn command(q: &Quick<'_>) -> Command {
+pub(super) fn command(q: &HelperCommand<'_>) -> Command {
     #[expect(clippy::disallowed_methods, reason = "this is one of the places that own a process")]
     let mut command = Command::new(q.program);
     command
@@ -128,7 +128,7 @@ pub(super) fn command(q: &Quick<'_>) -> Command {
     command
 }
 
-fn spawn(q: &Quick<'_>) -> io::Result<Child> {
+fn spawn(q: &HelperCommand<'_>) -> io::Result<Child> {
     apart::spawn(&mut command(q)).map_err(|error| {
         if error.kind() == io::ErrorKind::NotFound && !q.cwd.is_dir() {
             let message = format!("the directory `{}` does not exist", q.cwd.display());
@@ -141,10 +141,10 @@ fn spawn(q: &Quick<'_>) -> io::Result<Child> {
 /// Feeds and reads a program until it is gone.
 fn follow(
     child: &Child,
-    streams: &mut Streams,
-    q: &Quick<'_>,
+    streams: &mut StdioPipes,
+    q: &HelperCommand<'_>,
     start: Instant,
-) -> io::Result<Followed> {
+) -> io::Result<HelperEnd> {
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     if let Some(stdin) = &streams.stdin {
         ioctl_fionbio(stdin, true)?;
@@ -155,10 +155,10 @@ fn follow(
         let limit = exited.map_or(q.timeout, |at| at.duration_since(start).saturating_add(DRAIN));
         let left = limit.saturating_sub(start.elapsed());
         if exited.is_some() && (streams.are_closed() || left.is_zero()) {
-            return Ok(Followed::Exited);
+            return Ok(HelperEnd::Exited);
         }
         if left.is_zero() {
-            return Ok(Followed::TimedOut);
+            return Ok(HelperEnd::TimedOut);
         }
         let [stdin, stdout, stderr, exit] =
             streams.wait(exited.is_none().then_some(&pidfd), left)?;
@@ -172,7 +172,7 @@ fn follow(
             streams.stderr.read()?;
         }
         if streams.stdout.bytes.len().max(streams.stderr.bytes.len()) > OUTPUT_LIMIT {
-            return Ok(Followed::TooMuchOutput);
+            return Ok(HelperEnd::TooMuchOutput);
         }
         if exit {
             exited = Some(Instant::now());
@@ -193,18 +193,18 @@ fn code(status: ExitStatus) -> i32 {
 }
 
 /// Our ends of a program's three streams.
-struct Streams {
+struct StdioPipes {
     stdin: Option<ChildStdin>,
-    stdout: Collected,
-    stderr: Collected,
+    stdout: PipeBuffer,
+    stderr: PipeBuffer,
 }
 
-impl Streams {
+impl StdioPipes {
     fn take(child: &mut Child) -> Self {
         Self {
             stdin: child.stdin.take(),
-            stdout: Collected::new(child.stdout.take().map(OwnedFd::from)),
-            stderr: Collected::new(child.stderr.take().map(OwnedFd::from)),
+            stdout: PipeBuffer::new(child.stdout.take().map(OwnedFd::from)),
+            stderr: PipeBuffer::new(child.stderr.take().map(OwnedFd::from)),
         }
     }
 
@@ -238,12 +238,12 @@ impl Streams {
 }
 
 /// The bytes read from a pipe so far.
-struct Collected {
+struct PipeBuffer {
     pipe: Option<OwnedFd>,
     bytes: Vec<u8>,
 }
 
-impl Collected {
+impl PipeBuffer {
     fn new(pipe: Option<OwnedFd>) -> Self {
         Self { pipe, bytes: Vec::new() }
     }
@@ -265,10 +265,10 @@ impl Collected {
 mod tests {
     use super::*;
 
-    fn sh(script: &str, stdin: &[u8], timeout: Duration) -> Result<QuickOutput, Error> {
+    fn sh(script: &str, stdin: &[u8], timeout: Duration) -> Result<HelperOutput, Error> {
         let args = ["-c".into(), script.into()];
         let env = [("ADDED".into(), Some("added".into())), ("HOME".into(), None)];
-        quick(&Quick {
+        quick(&HelperCommand {
             program: OsStr::new("sh"),
             args: &args,
             cwd: Path::new("/"),
@@ -285,7 +285,7 @@ mod tests {
         let output = sh("echo \"$ADDED${HOME-gone}\"; pwd >&2; exit 3", b"", LONG).unwrap();
         assert_eq!(
             output,
-            QuickOutput { status: 3, stdout: b"addedgone\n".into(), stderr: b"/\n".into() }
+            HelperOutput { status: 3, stdout: b"addedgone\n".into(), stderr: b"/\n".into() }
         );
     }
 
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_and_a_missing_directory_are_told_apart() {
-        let q = Quick {
+        let q = HelperCommand {
             program: OsStr::new("no-such-program"),
             args: &[],
             cwd: Path::new("/"),
@@ -345,12 +345,12 @@ mod tests {
             stdin: b"",
             timeout: LONG,
         };
-        let message = |q: &Quick<'_>| {
+        let message = |q: &HelperCommand<'_>| {
             let error = quick(q).unwrap_err();
             format!("{error}: {}", std::error::Error::source(&error).unwrap())
         };
         insta::assert_snapshot!(message(&q), @"cannot start `no-such-program`: No such file or directory (os error 2)");
-        let q = Quick { program: OsStr::new("sh"), cwd: Path::new("/no/such/place"), ..q };
+        let q = HelperCommand { program: OsStr::new("sh"), cwd: Path::new("/no/such/place"), ..q };
         insta::assert_snapshot!(message(&q), @"cannot start `sh`: the directory `/no/such/place` does not exist");
     }
 }

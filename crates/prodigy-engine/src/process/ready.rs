@@ -8,14 +8,14 @@ use rustix::{
 };
 
 /// A descriptor, and whether we wait to read or to write; `None` takes a place and is never ready.
-pub(super) type Wanted<'a> = Option<(BorrowedFd<'a>, PollFlags)>;
+pub(super) type PollInterest<'a> = Option<(BorrowedFd<'a>, PollFlags)>;
 
 /// Waits until one of the descriptors is ready or the time is up, and returns which are.
 ///
 /// A descriptor is also ready at its end and when it is broken: reading tells.
 /// A signal may cut the wait short; callers look at the clock anyway.
 pub(super) fn wait<const N: usize>(
-    wanted: [Wanted<'_>; N],
+    wanted: [PollInterest<'_>; N],
     timeout: Option<Duration>,
 ) -> io::Result<[bool; N]> {
     // A wait that does not fit is as good as one without end.

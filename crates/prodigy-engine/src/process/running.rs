@@ -25,11 +25,11 @@ use rustix::{
 };
 
 use super::{
-    Ended, EndedBy, Launch, SANDBOX, Status,
-    forward::Forward,
-    outlet::Outlet,
+    Launch, ProcessOutcome, ProcessStatus, SANDBOX, TerminationReason,
+    forward::OutputForwarder,
+    outlet::OutputReader,
     ready,
-    tree::{self, Process},
+    tree::{self, ProcessInfo},
 };
 
 /// The time in which output may still arrive after the program has exited.
@@ -50,7 +50,7 @@ const LOOK: Duration = Duration::from_millis(5);
 const REAP: Duration = Duration::from_secs(1);
 
 /// The messages over the socket while a launch is running.
-pub(super) enum Word {
+pub(super) enum ControlMessage {
     /// End it.
     Stop {
         /// Without any grace.
@@ -63,32 +63,32 @@ pub(super) enum Word {
 }
 
 /// A launch whose program has been started.
-pub(super) struct Running<'a> {
+pub(super) struct RunningLaunch<'a> {
     launch: &'a Launch,
     program: Pid,
     pidfd: OwnedFd,
     stdin: Option<ChildStdin>,
     unwritten: &'a [u8],
-    stdout: Outlet<'a>,
-    stderr: Outlet<'a>,
+    stdout: OutputReader<'a>,
+    stderr: OutputReader<'a>,
     buffer: &'a mut Vec<u8>,
     started: Instant,
     last_output: Instant,
     exited: Option<(WaitStatus, Instant)>,
-    ended_by: Option<EndedBy>,
+    ended_by: Option<TerminationReason>,
     kill_at: Option<Instant>,
     leftovers: HashSet<Pid>,
     /// Processes of earlier launches that cannot be ended; there is no point in trying again.
     stuck: &'a mut HashSet<Pid>,
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunningLaunch<'a> {
     /// Takes over a program that has just been started.
     pub(super) fn new(
         launch: &'a Launch,
         child: &mut Child,
         started: Instant,
-        (stdout, stderr): (Outlet<'a>, Outlet<'a>),
+        (stdout, stderr): (OutputReader<'a>, OutputReader<'a>),
         buffer: &'a mut Vec<u8>,
         stuck: &'a mut HashSet<Pid>,
     ) -> io::Result<Self> {
@@ -125,8 +125,8 @@ impl<'a> Running<'a> {
     pub(super) fn follow(
         mut self,
         socket: BorrowedFd<'_>,
-        mut listen: impl FnMut() -> Option<Word>,
-    ) -> io::Result<Ended> {
+        mut listen: impl FnMut() -> Option<ControlMessage>,
+    ) -> io::Result<ProcessOutcome> {
         let mut listening = true;
         let survivors = loop {
             let now = Instant::now();
@@ -149,9 +149,9 @@ impl<'a> Running<'a> {
                 self.feed();
             }
             if word && let Some(word) = listen() {
-                if let Word::Abandoned = word {
+                if let ControlMessage::Abandoned = word {
                     listening = false;
-                    self.stdout.forward().map(Forward::give_up);
+                    self.stdout.forward().map(OutputForwarder::give_up);
                 }
                 self.heed(&word, Instant::now());
             }
@@ -180,9 +180,9 @@ impl<'a> Running<'a> {
                 limit.is_some_and(|limit| now.duration_since(since) >= limit)
             };
             if over(self.launch.timeout, self.started) {
-                self.end(EndedBy::Timeout, now, self.launch.grace);
+                self.end(TerminationReason::Timeout, now, self.launch.grace);
             } else if over(self.idle_timeout(), self.last_output) {
-                self.end(EndedBy::Idle, now, self.launch.grace);
+                self.end(TerminationReason::Idle, now, self.launch.grace);
             }
         }
         match self.kill_at {
@@ -192,12 +192,14 @@ impl<'a> Running<'a> {
     }
 
     /// Heeds what was said over the socket.
-    fn heed(&mut self, word: &Word, now: Instant) {
+    fn heed(&mut self, word: &ControlMessage, now: Instant) {
         let (ended_by, grace) = match word {
-            Word::Stop { now: true } => (EndedBy::Stop, Duration::ZERO),
-            Word::Stop { now: false } => (EndedBy::Stop, self.launch.grace),
-            Word::Enough => (EndedBy::Listener, self.launch.grace),
-            Word::Abandoned => (EndedBy::Stop, ABANDONED_GRACE.min(self.launch.grace)),
+            ControlMessage::Stop { now: true } => (TerminationReason::Stop, Duration::ZERO),
+            ControlMessage::Stop { now: false } => (TerminationReason::Stop, self.launch.grace),
+            ControlMessage::Enough => (TerminationReason::Listener, self.launch.grace),
+            ControlMessage::Abandoned => {
+                (TerminationReason::Stop, ABANDONED_GRACE.min(self.launch.grace))
+            }
         };
         match self.kill_at {
             Some(kill_at) => self.kill_at = Some(kill_at.min(now + grace)),
@@ -207,7 +209,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    fn end(&mut self, ended_by: EndedBy, now: Instant, grace: Duration) {
+    fn end(&mut self, ended_by: TerminationReason, now: Instant, grace: Duration) {
         self.ended_by = Some(ended_by);
         self.ask_to_end(now, grace);
     }
@@ -232,7 +234,7 @@ impl<'a> Running<'a> {
     }
 
     /// Returns every process of this launch that is still there.
-    fn descendants(&self) -> Vec<Process> {
+    fn descendants(&self) -> Vec<ProcessInfo> {
         let mut found = tree::descendants(getpid());
         found.retain(|process| !self.stuck.contains(&process.pid));
         found
@@ -244,7 +246,7 @@ impl<'a> Running<'a> {
 
     /// Sends signals to the program's group and to every descendant that left the group,
     /// and returns all that were there.
-    fn signal(&self, signals: &[Signal]) -> Vec<Process> {
+    fn signal(&self, signals: &[Signal]) -> Vec<ProcessInfo> {
         let group = self.program.as_raw_nonzero().get();
         let descendants = self.descendants();
         if self.is_sandboxed() && !signals.contains(&Signal::KILL) {
@@ -297,7 +299,7 @@ impl<'a> Running<'a> {
             let [.., stdout, stderr, _] = self.wait(None, Some(Duration::ZERO))?;
             if stdout {
                 self.stdout.read(self.buffer)?;
-                self.stdout.forward().map(Forward::wait_for_room);
+                self.stdout.forward().map(OutputForwarder::wait_for_room);
             }
             if stderr {
                 self.stderr.read(self.buffer)?;
@@ -377,16 +379,16 @@ impl<'a> Running<'a> {
         }
     }
 
-    fn finish(self, survivors: u32) -> Ended {
+    fn finish(self, survivors: u32) -> ProcessOutcome {
         let status = match self.exited {
             Some((status, _)) => match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => Status::Exited(code),
-                (None, signal) => Status::Signaled(signal.unwrap_or_default()),
+                (Some(code), _) => ProcessStatus::Exited(code),
+                (None, signal) => ProcessStatus::Signaled(signal.unwrap_or_default()),
             },
             // It hangs in the kernel. For all that we can see, it was killed.
-            None => Status::Signaled(Signal::KILL.as_raw()),
+            None => ProcessStatus::Signaled(Signal::KILL.as_raw()),
         };
-        Ended {
+        ProcessOutcome {
             status,
             ended_by: self.ended_by,
             stdout: self.stdout.finish(),

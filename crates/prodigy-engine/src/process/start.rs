@@ -17,7 +17,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Launch, Status};
+use super::{Launch, ProcessStatus};
 use crate::root_dir::RootDir;
 
 /// Where programs are looked for when the launch has no `PATH`, as `execvp` does it.
@@ -27,7 +27,7 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 ///
 /// There is deliberately no `pre_exec` and no lookup by the standard library: either
 /// would turn `posix_spawn` into a `fork`.
-pub(super) fn start(launch: &Launch, extra: &[(&OsStr, &OsStr)]) -> Result<Child, Status> {
+pub(super) fn start(launch: &Launch, extra: &[(&OsStr, &OsStr)]) -> Result<Child, ProcessStatus> {
     let program = find(launch)?;
     let name = launch.argv.first().map(OsString::as_os_str).unwrap_or_default();
     let directory = enter(launch)?;
@@ -50,9 +50,9 @@ pub(super) fn start(launch: &Launch, extra: &[(&OsStr, &OsStr)]) -> Result<Child
 
 /// The directory that a program is started in: held open, so that it stays the one that was
 /// looked at.
-struct EnteredDir(Option<OwnedFd>);
+struct WorkingDir(Option<OwnedFd>);
 
-impl EnteredDir {
+impl WorkingDir {
     fn path<'a>(&self, launch: &'a Launch) -> Cow<'a, Path> {
         match &self.0 {
             // The child has it open under the same number until it is the program.
@@ -63,11 +63,11 @@ impl EnteredDir {
 }
 
 /// Opens the directory of a launch, unless it leads out of where it has to stay.
-fn enter(launch: &Launch) -> Result<EnteredDir, Status> {
-    let Some(root) = &launch.root else { return Ok(EnteredDir(None)) };
+fn enter(launch: &Launch) -> Result<WorkingDir, ProcessStatus> {
+    let Some(root) = &launch.root else { return Ok(WorkingDir(None)) };
     let inside = launch.cwd.strip_prefix(root).unwrap_or(&launch.cwd);
     match RootDir::open(root).and_then(|root| root.directory(inside)) {
-        Ok(fd) => Ok(EnteredDir(Some(fd))),
+        Ok(fd) => Ok(WorkingDir(Some(fd))),
         Err(error) if error.is_not_found() => {
             let message = format!("the directory `{}` does not exist", launch.cwd.display());
             Err(not_started(Some(Errno::NOENT.raw_os_error()), message))
@@ -79,7 +79,7 @@ fn enter(launch: &Launch) -> Result<EnteredDir, Status> {
     }
 }
 
-fn cannot_start(error: &io::Error, name: &OsStr, launch: &Launch) -> Status {
+fn cannot_start(error: &io::Error, name: &OsStr, launch: &Launch) -> ProcessStatus {
     let errno = error.raw_os_error();
     if !launch.cwd.is_dir() {
         let message = format!("the directory `{}` does not exist", launch.cwd.display());
@@ -91,7 +91,7 @@ fn cannot_start(error: &io::Error, name: &OsStr, launch: &Launch) -> Status {
 /// Finds the file to execute, and says what would keep it from being started.
 ///
 /// This is for whoever has it started by another program, which could not say it so well.
-pub fn startable(launch: &Launch) -> Result<PathBuf, Status> {
+pub fn startable(launch: &Launch) -> Result<PathBuf, ProcessStatus> {
     let program = find(launch)?;
     let name = launch.argv.first().map(OsString::as_os_str).unwrap_or_default();
     let is_there = access(&launch.cwd, Access::EXEC_OK).and(access(&program, Access::EXEC_OK));
@@ -100,7 +100,7 @@ pub fn startable(launch: &Launch) -> Result<PathBuf, Status> {
 }
 
 /// Finds the file to execute, as a shell with the launch's environment would.
-fn find(launch: &Launch) -> Result<PathBuf, Status> {
+fn find(launch: &Launch) -> Result<PathBuf, ProcessStatus> {
     let Some(name) = launch.argv.first() else {
         return Err(not_started(None, "there is no program to start".to_owned()));
     };
@@ -134,6 +134,6 @@ fn is_file(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.is_file())
 }
 
-fn not_started(errno: Option<i32>, message: String) -> Status {
-    Status::NotStarted { errno, message }
+fn not_started(errno: Option<i32>, message: String) -> ProcessStatus {
+    ProcessStatus::NotStarted { errno, message }
 }

@@ -9,13 +9,13 @@ const MOMENT: Duration = Duration::from_millis(50);
 
 /// A request to end what is running. Clones share it, and it cannot be taken back.
 #[derive(Clone, Debug, Default)]
-pub struct Stop {
-    urgency: watch::Sender<Urgency>,
+pub struct StopToken {
+    urgency: watch::Sender<StopUrgency>,
 }
 
 /// The urgency of a stop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Urgency {
+pub(super) enum StopUrgency {
     /// Nobody asked.
     #[default]
     None,
@@ -25,7 +25,7 @@ pub(super) enum Urgency {
     Now,
 }
 
-impl Stop {
+impl StopToken {
     /// Creates a request that nobody has made yet.
     pub fn new() -> Self {
         Self::default()
@@ -33,17 +33,17 @@ impl Stop {
 
     /// Asks programs to end, and makes them end after their grace.
     pub fn request(&self) {
-        self.raise(Urgency::Soon);
+        self.raise(StopUrgency::Soon);
     }
 
     /// Makes programs end at once.
     pub fn request_now(&self) {
-        self.raise(Urgency::Now);
+        self.raise(StopUrgency::Now);
     }
 
     /// Returns whether anybody asked.
     pub fn is_requested(&self) -> bool {
-        *self.urgency.borrow() > Urgency::None
+        *self.urgency.borrow() > StopUrgency::None
     }
 
     /// Returns whether anybody asked, or does within a moment.
@@ -55,11 +55,11 @@ impl Stop {
 
     /// Waits until somebody asks.
     pub async fn requested(&self) {
-        self.above(Urgency::None).await;
+        self.above(StopUrgency::None).await;
     }
 
     /// Waits until there is more of a hurry than `known`, and returns how much.
-    pub(super) async fn above(&self, known: Urgency) -> Urgency {
+    pub(super) async fn above(&self, known: StopUrgency) -> StopUrgency {
         let mut urgency = self.urgency.subscribe();
         let reached = urgency.wait_for(|urgency| *urgency > known).await.map(|urgency| *urgency);
         match reached {
@@ -69,7 +69,7 @@ impl Stop {
         }
     }
 
-    fn raise(&self, urgency: Urgency) {
+    fn raise(&self, urgency: StopUrgency) {
         self.urgency.send_if_modified(|current| {
             let raised = urgency > *current;
             *current = urgency.max(*current);
@@ -84,13 +84,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_reaches_every_clone_and_only_grows() {
-        let stop = Stop::new();
+        let stop = StopToken::new();
         let clone = stop.clone();
         assert!(!clone.is_requested());
         stop.request_now();
         stop.request();
         clone.requested().await;
         assert!(clone.is_requested());
-        assert_eq!(clone.above(Urgency::Soon).await, Urgency::Now);
+        assert_eq!(clone.above(StopUrgency::Soon).await, StopUrgency::Now);
     }
 }

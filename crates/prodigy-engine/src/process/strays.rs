@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, getpid};
 
 use super::{
     JOB_MARKER, MARKER, ready,
-    tree::{self, Process},
+    tree::{self, ProcessInfo},
 };
 
 /// The longest that a supervisor without prodigy may take to end its processes and itself.
@@ -35,13 +35,13 @@ const LOOK: Duration = Duration::from_millis(10);
 /// tidy up better than we can, so they are given the time for that first. This blocks.
 pub fn end_marked(state: &Path, grace: Duration) -> usize {
     let job = [JOB_MARKER.as_bytes(), b"=", state.as_os_str().as_bytes()].concat();
-    let is_marked = |process: &Process| {
+    let is_marked = |process: &ProcessInfo| {
         let environ = environ(process.pid);
         has(&environ, &job) && has(&environ, b"PRODIGY_AUTOMATION=true")
     };
     let ours = ourselves();
-    let find = || -> Vec<Process> {
-        let is_stray = |process: &Process| !ours.contains(&process.pid) && is_marked(process);
+    let find = || -> Vec<ProcessInfo> {
+        let is_stray = |process: &ProcessInfo| !ours.contains(&process.pid) && is_marked(process);
         with_descendants(tree::all().into_iter().filter(is_stray).collect(), &ours)
     };
     let start = Instant::now();
@@ -56,8 +56,8 @@ pub(super) fn end_orphans(supervisor: Pid, marker: &str, grace: Duration) -> usi
     let marker = format!("{MARKER}={marker}");
     let session = supervisor.as_raw_nonzero().get();
     let not = HashSet::from([supervisor, getpid()]);
-    let find = || -> Vec<Process> {
-        let is_orphan = |process: &Process| {
+    let find = || -> Vec<ProcessInfo> {
+        let is_orphan = |process: &ProcessInfo| {
             !not.contains(&process.pid)
                 && (process.session == session || has(&environ(process.pid), marker.as_bytes()))
         };
@@ -67,7 +67,7 @@ pub(super) fn end_orphans(supervisor: Pid, marker: &str, grace: Duration) -> usi
 }
 
 /// Asks all that are found to end, kills those that do not, and returns how many there were.
-fn end_all(find: impl Fn() -> Vec<Process>, grace: Duration) -> usize {
+fn end_all(find: impl Fn() -> Vec<ProcessInfo>, grace: Duration) -> usize {
     let mut seen = HashSet::new();
     let start = Instant::now();
     loop {
@@ -94,7 +94,7 @@ fn end_all(find: impl Fn() -> Vec<Process>, grace: Duration) -> usize {
 }
 
 /// Adds the descendants, which may have a cleaned environment.
-fn with_descendants(mut found: Vec<Process>, without: &HashSet<Pid>) -> Vec<Process> {
+fn with_descendants(mut found: Vec<ProcessInfo>, without: &HashSet<Pid>) -> Vec<ProcessInfo> {
     let mut seen: HashSet<Pid> = found.iter().map(|process| process.pid).collect();
     let roots = found.clone();
     for root in roots {
@@ -112,7 +112,7 @@ pub(super) fn ourselves() -> HashSet<Pid> {
     let mut found = HashSet::new();
     let mut next = Some(getpid());
     while let Some(pid) = next.filter(|pid| found.insert(*pid)) {
-        next = Process::find(pid).and_then(|process| Pid::from_raw(process.parent));
+        next = ProcessInfo::find(pid).and_then(|process| Pid::from_raw(process.parent));
     }
     found
 }

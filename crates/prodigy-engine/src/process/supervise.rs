@@ -27,14 +27,14 @@ use rustix::{
 };
 
 use super::{
-    Ended, Launch, MARKER, Printed,
-    forward::{Forward, is_gone},
-    log::Log,
-    outlet::Outlet,
-    running::{Running, Word},
+    CapturedOutput, Launch, MARKER, ProcessOutcome,
+    forward::{OutputForwarder, is_gone},
+    log::LogWriter,
+    outlet::OutputReader,
+    running::{ControlMessage, RunningLaunch},
     start::start,
     tree,
-    wire::{self, Inbox, Reply, Request},
+    wire::{self, FrameBuffer, SupervisorReply, SupervisorRequest},
 };
 
 /// The time for killing processes that we cannot follow.
@@ -45,7 +45,7 @@ const CHUNK: usize = 64 << 10;
 
 /// An error that ends the supervisor. Only a person who starts it by hand sees this.
 #[derive(Debug, thiserror::Error)]
-pub enum SuperviseError {
+pub enum SupervisorError {
     /// Standard input is not our socket.
     #[error("`prodigy __supervise` is started by prodigy itself")]
     NotOurs(#[source] io::Error),
@@ -54,43 +54,47 @@ pub enum SuperviseError {
     Io(#[from] io::Error),
 }
 
-impl From<Errno> for SuperviseError {
+impl From<Errno> for SupervisorError {
     fn from(errno: Errno) -> Self {
         Self::Io(errno.into())
     }
 }
 
 /// Runs what is asked for on standard input, which is a socket, until that is closed.
-pub fn supervise() -> Result<(), SuperviseError> {
+pub fn supervise() -> Result<(), SupervisorError> {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     rustix::net::sockopt::socket_type(&socket)
-        .map_err(|errno| SuperviseError::NotOurs(errno.into()))?;
+        .map_err(|errno| SupervisorError::NotOurs(errno.into()))?;
     setsid()?;
     set_child_subreaper(Some(getpid()))?;
     umask(Mode::RWXG | Mode::RWXO);
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-    Slot::new(socket).serve()
+    Supervisor::new(socket).serve()
 }
 
 /// The state of a supervisor from one launch to the next.
-struct Slot {
-    link: Link,
+struct Supervisor {
+    link: EngineConnection,
     marker: OsString,
-    stdout: Log,
-    stderr: Log,
+    stdout: LogWriter,
+    stderr: LogWriter,
     secrets: Vec<String>,
     mask: Mask,
     buffer: Vec<u8>,
     stuck: HashSet<Pid>,
 }
 
-impl Slot {
+impl Supervisor {
     fn new(socket: OwnedFd) -> Self {
         Self {
-            link: Link { socket: socket.into(), inbox: Inbox::default(), outbox: Vec::new() },
+            link: EngineConnection {
+                socket: socket.into(),
+                inbox: FrameBuffer::default(),
+                outbox: Vec::new(),
+            },
             marker: std::env::var_os(MARKER).unwrap_or_default(),
-            stdout: Log::default(),
-            stderr: Log::default(),
+            stdout: LogWriter::default(),
+            stderr: LogWriter::default(),
             secrets: Vec::new(),
             mask: Mask::default(),
             buffer: Vec::new(),
@@ -98,22 +102,22 @@ impl Slot {
         }
     }
 
-    fn serve(mut self) -> Result<(), SuperviseError> {
-        self.link.send(&Reply::Ready)?;
+    fn serve(mut self) -> Result<(), SupervisorError> {
+        self.link.send(&SupervisorReply::Ready)?;
         while let Some(request) = self.link.receive()? {
             match request {
-                Request::Launch(launch) => {
+                SupervisorRequest::Launch(launch) => {
                     let reply = self.run(&launch).inspect_err(|_| end_children())?;
                     self.link.send(&reply)?;
                 }
                 // It came too late: what it was meant for has just ended.
-                Request::Stop { .. } | Request::Enough => {}
+                SupervisorRequest::Stop { .. } | SupervisorRequest::Enough => {}
             }
         }
         Ok(())
     }
 
-    fn run(&mut self, launch: &Launch) -> io::Result<Reply> {
+    fn run(&mut self, launch: &Launch) -> io::Result<SupervisorReply> {
         if launch.secrets != self.secrets {
             self.mask = Mask::new(launch.secrets.iter().cloned());
             self.secrets.clone_from(&launch.secrets);
@@ -133,11 +137,11 @@ impl Slot {
         let mut child = match start(launch, &[(OsStr::new(MARKER), &self.marker)]) {
             Ok(child) => child,
             Err(status) => {
-                return Ok(Reply::Ended(Box::new(Ended {
+                return Ok(SupervisorReply::Ended(Box::new(ProcessOutcome {
                     status,
                     ended_by: None,
-                    stdout: Printed::default(),
-                    stderr: Printed::default(),
+                    stdout: CapturedOutput::default(),
+                    stderr: CapturedOutput::default(),
                     duration: started.elapsed(),
                     leftovers: 0,
                     survivors: 0,
@@ -145,17 +149,23 @@ impl Slot {
                 })));
             }
         };
-        let Link { socket, inbox, outbox } = &mut self.link;
-        let forward = launch.stream.then(|| Forward::new(socket, outbox));
+        let EngineConnection { socket, inbox, outbox } = &mut self.link;
+        let forward = launch.stream.then(|| OutputForwarder::new(socket, outbox));
         let outlets = (
-            Outlet::new(child.stdout.take().map(Into::into), self.mask.stream(), stdout_log)
+            OutputReader::new(child.stdout.take().map(Into::into), self.mask.stream(), stdout_log)
                 .heard(forward),
-            Outlet::new(child.stderr.take().map(Into::into), self.mask.stream(), stderr_log),
+            OutputReader::new(child.stderr.take().map(Into::into), self.mask.stream(), stderr_log),
         );
-        let running =
-            Running::new(launch, &mut child, started, outlets, &mut self.buffer, &mut self.stuck)?;
+        let running = RunningLaunch::new(
+            launch,
+            &mut child,
+            started,
+            outlets,
+            &mut self.buffer,
+            &mut self.stuck,
+        )?;
         let ended = running.follow(socket.as_fd(), || listen(socket, inbox))?;
-        Ok(Reply::Ended(Box::new(ended)))
+        Ok(SupervisorReply::Ended(Box::new(ended)))
     }
 }
 
@@ -169,31 +179,37 @@ fn end_children() {
     }
 }
 
-fn log_failed(path: Option<&Path>, error: &io::Error) -> Reply {
+fn log_failed(path: Option<&Path>, error: &io::Error) -> SupervisorReply {
     let path = path.unwrap_or(Path::new("")).display();
-    Reply::LogFailed { message: format!("`{path}`: {error}") }
+    SupervisorReply::LogFailed { message: format!("`{path}`: {error}") }
 }
 
 /// Reads the requests that arrive while a launch is running.
-fn listen(socket: &UnixStream, inbox: &mut Inbox) -> Option<Word> {
+fn listen(socket: &UnixStream, inbox: &mut FrameBuffer) -> Option<ControlMessage> {
     if !read(socket, inbox).unwrap_or(false) {
-        return Some(Word::Abandoned);
+        return Some(ControlMessage::Abandoned);
     }
     let mut word = None;
     while let Some(body) = inbox.next() {
         word = match wire::request(body) {
-            Ok(Request::Stop { now: false }) if matches!(word, Some(Word::Stop { .. })) => word,
-            Ok(Request::Stop { now }) => Some(Word::Stop { now }),
-            Ok(Request::Enough) => word.or(Some(Word::Enough)),
+            Ok(SupervisorRequest::Stop { now: false })
+                if matches!(word, Some(ControlMessage::Stop { .. })) =>
+            {
+                word
+            }
+            Ok(SupervisorRequest::Stop { now }) => Some(ControlMessage::Stop { now }),
+            Ok(SupervisorRequest::Enough) => word.or(Some(ControlMessage::Enough)),
             // Nobody sends a second launch before the first has ended.
-            Ok(Request::Launch(_)) | Err(wire::Malformed) => return Some(Word::Abandoned),
+            Ok(SupervisorRequest::Launch(_)) | Err(wire::WireError) => {
+                return Some(ControlMessage::Abandoned);
+            }
         };
     }
     word
 }
 
 /// Reads once, and returns whether the other side is still there.
-fn read(socket: &UnixStream, inbox: &mut Inbox) -> io::Result<bool> {
+fn read(socket: &UnixStream, inbox: &mut FrameBuffer) -> io::Result<bool> {
     inbox.bytes.reserve(CHUNK);
     match rustix::io::read(socket, spare_capacity(&mut inbox.bytes)) {
         Ok(count) => Ok(count > 0),
@@ -204,16 +220,16 @@ fn read(socket: &UnixStream, inbox: &mut Inbox) -> io::Result<bool> {
 }
 
 /// The socket to the process that we work for.
-struct Link {
+struct EngineConnection {
     socket: UnixStream,
-    inbox: Inbox,
+    inbox: FrameBuffer,
     /// The bytes not sent yet, among them output of the program.
     outbox: Vec<u8>,
 }
 
-impl Link {
+impl EngineConnection {
     /// Waits for the next request; `None` means that there will be none.
-    fn receive(&mut self) -> io::Result<Option<Request>> {
+    fn receive(&mut self) -> io::Result<Option<SupervisorRequest>> {
         loop {
             if let Some(body) = self.inbox.next() {
                 // Whoever sends nonsense is not the one we work for.
@@ -225,7 +241,7 @@ impl Link {
         }
     }
 
-    fn send(&mut self, reply: &Reply) -> io::Result<()> {
+    fn send(&mut self, reply: &SupervisorReply) -> io::Result<()> {
         wire::put_reply(reply, &mut self.outbox).map_err(io::Error::other)?;
         let sent = self.socket.write_all(&self.outbox);
         self.outbox.clear();

@@ -6,7 +6,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// One process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Process {
+pub(super) struct ProcessInfo {
     /// Its number.
     pub(super) pid: Pid,
     /// Its parent's number; 0 for the first process.
@@ -19,7 +19,7 @@ pub(super) struct Process {
     started: u64,
 }
 
-impl Process {
+impl ProcessInfo {
     /// Looks a process up. What has ended and waits for its parent does not count.
     pub(super) fn find(pid: Pid) -> Option<Self> {
         let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
@@ -54,25 +54,25 @@ impl Process {
 }
 
 /// Returns all processes.
-pub(super) fn all() -> Vec<Process> {
+pub(super) fn all() -> Vec<ProcessInfo> {
     // Without `/proc` there is nobody to be found.
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter_map(Pid::from_raw)
-        .filter_map(Process::find)
+        .filter_map(ProcessInfo::find)
         .collect()
 }
 
 /// Returns the children, grandchildren and so on of a process, without itself.
 ///
 /// The list is as good as the moment: descendants that are being born may be missing.
-pub(super) fn descendants(of: Pid) -> Vec<Process> {
+pub(super) fn descendants(of: Pid) -> Vec<ProcessInfo> {
     if Path::new("/proc/thread-self/children").exists() { walk(of) } else { among(&all(), of) }
 }
 
 /// Finds descendants through the kernel's lists of children.
-fn walk(of: Pid) -> Vec<Process> {
+fn walk(of: Pid) -> Vec<ProcessInfo> {
     let mut found = Vec::new();
     let mut seen = HashSet::from([of]);
     let mut parents = vec![of];
@@ -80,7 +80,7 @@ fn walk(of: Pid) -> Vec<Process> {
         for child in children(parent) {
             if seen.insert(child) {
                 parents.push(child);
-                found.extend(Process::find(child));
+                found.extend(ProcessInfo::find(child));
             }
         }
     }
@@ -105,7 +105,7 @@ fn children(of: Pid) -> Vec<Pid> {
 }
 
 /// Finds descendants in a list of all processes, for kernels without lists of children.
-fn among(all: &[Process], of: Pid) -> Vec<Process> {
+fn among(all: &[ProcessInfo], of: Pid) -> Vec<ProcessInfo> {
     let mut family = HashSet::from([of.as_raw_nonzero().get()]);
     let mut found = Vec::new();
     loop {
@@ -137,7 +137,7 @@ mod tests {
             .spawn()
             .unwrap();
         let pid = Pid::from_child(&child);
-        let mine = |found: Vec<Process>| {
+        let mine = |found: Vec<ProcessInfo>| {
             let mut found: Vec<_> = found
                 .iter()
                 .map(|process| (process.pid.as_raw_nonzero(), process.parent))
@@ -162,6 +162,6 @@ mod tests {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(Process::find(pid), None);
+        assert_eq!(ProcessInfo::find(pid), None);
     }
 }

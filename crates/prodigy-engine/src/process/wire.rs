@@ -11,11 +11,11 @@ use std::{
     time::Duration,
 };
 
-use super::{Ended, EndedBy, Launch, Printed, Status};
+use super::{CapturedOutput, Launch, ProcessOutcome, ProcessStatus, TerminationReason};
 
 /// The requests to a supervisor.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Request {
+pub(super) enum SupervisorRequest {
     /// Run this.
     Launch(Box<Launch>),
     /// End what is running.
@@ -29,13 +29,13 @@ pub(super) enum Request {
 
 /// The replies of a supervisor.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Reply {
+pub(super) enum SupervisorReply {
     /// It is ready for the first launch.
     Ready,
     /// The program printed this, masked: a piece of it, and not a line.
     Output(Vec<u8>),
     /// The launch has ended.
-    Ended(Box<Ended>),
+    Ended(Box<ProcessOutcome>),
     /// The launch was not started because its log cannot be written.
     LogFailed {
         /// The log, and why.
@@ -49,17 +49,17 @@ const HEADER: usize = 4;
 /// The other side does not speak our language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a message makes no sense")]
-pub(super) struct Malformed;
+pub(super) struct WireError;
 
 /// Bytes that came in, cut into frames.
 #[derive(Debug, Default)]
-pub(super) struct Inbox {
+pub(super) struct FrameBuffer {
     /// The received bytes, to be appended to when there is no whole frame left.
     pub(super) bytes: Vec<u8>,
     taken: usize,
 }
 
-impl Inbox {
+impl FrameBuffer {
     /// Returns the body of the next frame if all of it is there.
     pub(super) fn next(&mut self) -> Option<&[u8]> {
         let rest = self.bytes.get(self.taken..).unwrap_or_default();
@@ -79,7 +79,7 @@ impl Inbox {
 }
 
 /// Appends a frame that asks for a launch.
-pub(super) fn put_launch(launch: &Launch, out: &mut Vec<u8>) -> Result<(), Malformed> {
+pub(super) fn put_launch(launch: &Launch, out: &mut Vec<u8>) -> Result<(), WireError> {
     frame(out, |out| {
         out.push(1);
         put_list(out, &launch.argv, |out, arg| put_bytes(out, arg.as_bytes()));
@@ -106,79 +106,79 @@ pub(super) fn put_launch(launch: &Launch, out: &mut Vec<u8>) -> Result<(), Malfo
 }
 
 /// Appends a frame that asks for an end.
-pub(super) fn put_stop(now: bool, out: &mut Vec<u8>) -> Result<(), Malformed> {
+pub(super) fn put_stop(now: bool, out: &mut Vec<u8>) -> Result<(), WireError> {
     frame(out, |out| out.extend([2, u8::from(now)]))
 }
 
 /// Appends a frame that asks for an end because enough was heard.
-pub(super) fn put_enough(out: &mut Vec<u8>) -> Result<(), Malformed> {
+pub(super) fn put_enough(out: &mut Vec<u8>) -> Result<(), WireError> {
     frame(out, |out| out.push(3))
 }
 
 /// Appends a frame with a piece of what the program printed.
-pub(super) fn put_output(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+pub(super) fn put_output(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
     frame(out, |out| put_piece(bytes, out))
 }
 
 /// Appends a frame that answers.
-pub(super) fn put_reply(reply: &Reply, out: &mut Vec<u8>) -> Result<(), Malformed> {
+pub(super) fn put_reply(reply: &SupervisorReply, out: &mut Vec<u8>) -> Result<(), WireError> {
     frame(out, |out| match reply {
-        Reply::Ready => out.push(1),
-        Reply::Ended(ended) => {
+        SupervisorReply::Ready => out.push(1),
+        SupervisorReply::Ended(ended) => {
             out.push(2);
             put_ended(out, ended);
         }
-        Reply::LogFailed { message } => {
+        SupervisorReply::LogFailed { message } => {
             out.push(3);
             put_bytes(out, message.as_bytes());
         }
-        Reply::Output(bytes) => put_piece(bytes, out),
+        SupervisorReply::Output(bytes) => put_piece(bytes, out),
     })
 }
 
 /// Reads what a supervisor is asked.
-pub(super) fn request(body: &[u8]) -> Result<Request, Malformed> {
-    let mut body = Body(body);
+pub(super) fn request(body: &[u8]) -> Result<SupervisorRequest, WireError> {
+    let mut body = BodyDecoder(body);
     match body.u8()? {
-        1 => Ok(Request::Launch(Box::new(Launch {
-            argv: body.list(Body::os_string)?,
+        1 => Ok(SupervisorRequest::Launch(Box::new(Launch {
+            argv: body.list(BodyDecoder::os_string)?,
             env: body.list(|body| Ok((body.os_string()?, body.os_string()?)))?,
             cwd: body.os_string()?.into(),
             root: body.option(|body| Ok(body.os_string()?.into()))?,
             stdin: body.bytes()?.to_vec(),
             log: body.option(|body| Ok((body.os_string()?.into(), body.os_string()?.into())))?,
             log_cap: body.u64()?,
-            timeout: body.option(Body::duration)?,
-            idle_timeout: body.option(Body::duration)?,
+            timeout: body.option(BodyDecoder::duration)?,
+            idle_timeout: body.option(BodyDecoder::duration)?,
             grace: body.duration()?,
-            secrets: body.list(Body::string)?,
+            secrets: body.list(BodyDecoder::string)?,
             stream: body.u8()? != 0,
         }))),
-        2 => Ok(Request::Stop { now: body.u8()? != 0 }),
-        3 => Ok(Request::Enough),
-        _ => Err(Malformed),
+        2 => Ok(SupervisorRequest::Stop { now: body.u8()? != 0 }),
+        3 => Ok(SupervisorRequest::Enough),
+        _ => Err(WireError),
     }
 }
 
 /// Reads what a supervisor answers.
-pub(super) fn reply(body: &[u8]) -> Result<Reply, Malformed> {
-    let mut body = Body(body);
+pub(super) fn reply(body: &[u8]) -> Result<SupervisorReply, WireError> {
+    let mut body = BodyDecoder(body);
     match body.u8()? {
-        1 => Ok(Reply::Ready),
-        2 => Ok(Reply::Ended(Box::new(body.ended()?))),
-        3 => Ok(Reply::LogFailed { message: body.string()? }),
-        4 => Ok(Reply::Output(body.0.to_vec())),
-        _ => Err(Malformed),
+        1 => Ok(SupervisorReply::Ready),
+        2 => Ok(SupervisorReply::Ended(Box::new(body.ended()?))),
+        3 => Ok(SupervisorReply::LogFailed { message: body.string()? }),
+        4 => Ok(SupervisorReply::Output(body.0.to_vec())),
+        _ => Err(WireError),
     }
 }
 
 /// Appends a frame with the body that `put` writes.
-fn frame(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) -> Result<(), Malformed> {
+fn frame(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) -> Result<(), WireError> {
     let start = out.len();
     put_u32(out, 0);
     put(out);
-    let length = u32::try_from(out.len() - start - 4).map_err(|_| Malformed)?;
-    let header = out.get_mut(start..start + 4).ok_or(Malformed)?;
+    let length = u32::try_from(out.len() - start - 4).map_err(|_| WireError)?;
+    let header = out.get_mut(start..start + 4).ok_or(WireError)?;
     header.copy_from_slice(&length.to_le_bytes());
     Ok(())
 }
@@ -188,17 +188,17 @@ fn put_piece(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-fn put_ended(out: &mut Vec<u8>, ended: &Ended) {
+fn put_ended(out: &mut Vec<u8>, ended: &ProcessOutcome) {
     match &ended.status {
-        Status::Exited(code) => {
+        ProcessStatus::Exited(code) => {
             out.push(1);
             out.extend(code.to_le_bytes());
         }
-        Status::Signaled(signal) => {
+        ProcessStatus::Signaled(signal) => {
             out.push(2);
             out.extend(signal.to_le_bytes());
         }
-        Status::NotStarted { errno, message } => {
+        ProcessStatus::NotStarted { errno, message } => {
             out.push(3);
             put_option(out, errno.as_ref(), |out, errno| out.extend(errno.to_le_bytes()));
             put_bytes(out, message.as_bytes());
@@ -206,10 +206,10 @@ fn put_ended(out: &mut Vec<u8>, ended: &Ended) {
     }
     out.push(match ended.ended_by {
         None => 0,
-        Some(EndedBy::Timeout) => 1,
-        Some(EndedBy::Idle) => 2,
-        Some(EndedBy::Stop) => 3,
-        Some(EndedBy::Listener) => 4,
+        Some(TerminationReason::Timeout) => 1,
+        Some(TerminationReason::Idle) => 2,
+        Some(TerminationReason::Stop) => 3,
+        Some(TerminationReason::Listener) => 4,
     });
     for printed in [&ended.stdout, &ended.stderr] {
         put_bytes(out, &printed.head);
@@ -256,59 +256,59 @@ fn put_option<T>(out: &mut Vec<u8>, value: Option<&T>, put: impl Fn(&mut Vec<u8>
 }
 
 /// The unread rest of a body.
-struct Body<'a>(&'a [u8]);
+struct BodyDecoder<'a>(&'a [u8]);
 
-impl<'a> Body<'a> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (array, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
+impl<'a> BodyDecoder<'a> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        let (array, rest) = self.0.split_first_chunk().ok_or(WireError)?;
         self.0 = rest;
         Ok(*array)
     }
 
-    fn u8(&mut self) -> Result<u8, Malformed> {
+    fn u8(&mut self) -> Result<u8, WireError> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
-    fn u32(&mut self) -> Result<u32, Malformed> {
+    fn u32(&mut self) -> Result<u32, WireError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    fn i32(&mut self) -> Result<i32, Malformed> {
+    fn i32(&mut self) -> Result<i32, WireError> {
         Ok(i32::from_le_bytes(self.array()?))
     }
 
-    fn u64(&mut self) -> Result<u64, Malformed> {
+    fn u64(&mut self) -> Result<u64, WireError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    fn duration(&mut self) -> Result<Duration, Malformed> {
+    fn duration(&mut self) -> Result<Duration, WireError> {
         let seconds = self.u64()?;
         let nanoseconds = self.u32()?;
         if nanoseconds >= 1_000_000_000 {
-            return Err(Malformed);
+            return Err(WireError);
         }
         Ok(Duration::new(seconds, nanoseconds))
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
-        let length = usize::try_from(self.u64()?).map_err(|_| Malformed)?;
-        let (bytes, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
+    fn bytes(&mut self) -> Result<&'a [u8], WireError> {
+        let length = usize::try_from(self.u64()?).map_err(|_| WireError)?;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(WireError)?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    fn os_string(&mut self) -> Result<OsString, Malformed> {
+    fn os_string(&mut self) -> Result<OsString, WireError> {
         Ok(OsStr::from_bytes(self.bytes()?).to_owned())
     }
 
-    fn string(&mut self) -> Result<String, Malformed> {
-        String::from_utf8(OsString::into_vec(self.os_string()?)).map_err(|_| Malformed)
+    fn string(&mut self) -> Result<String, WireError> {
+        String::from_utf8(OsString::into_vec(self.os_string()?)).map_err(|_| WireError)
     }
 
     fn list<T>(
         &mut self,
-        item: impl Fn(&mut Self) -> Result<T, Malformed>,
-    ) -> Result<Vec<T>, Malformed> {
+        item: impl Fn(&mut Self) -> Result<T, WireError>,
+    ) -> Result<Vec<T>, WireError> {
         let length = self.u64()?;
         // Collecting does not reserve for the length, which may be a lie.
         (0..length).map(|_| item(self)).collect()
@@ -316,21 +316,21 @@ impl<'a> Body<'a> {
 
     fn option<T>(
         &mut self,
-        value: impl Fn(&mut Self) -> Result<T, Malformed>,
-    ) -> Result<Option<T>, Malformed> {
+        value: impl Fn(&mut Self) -> Result<T, WireError>,
+    ) -> Result<Option<T>, WireError> {
         if self.u8()? == 0 { Ok(None) } else { value(self).map(Some) }
     }
 
-    fn ended(&mut self) -> Result<Ended, Malformed> {
-        Ok(Ended {
+    fn ended(&mut self) -> Result<ProcessOutcome, WireError> {
+        Ok(ProcessOutcome {
             status: self.status()?,
             ended_by: match self.u8()? {
                 0 => None,
-                1 => Some(EndedBy::Timeout),
-                2 => Some(EndedBy::Idle),
-                3 => Some(EndedBy::Stop),
-                4 => Some(EndedBy::Listener),
-                _ => return Err(Malformed),
+                1 => Some(TerminationReason::Timeout),
+                2 => Some(TerminationReason::Idle),
+                3 => Some(TerminationReason::Stop),
+                4 => Some(TerminationReason::Listener),
+                _ => return Err(WireError),
             },
             stdout: self.printed()?,
             stderr: self.printed()?,
@@ -342,17 +342,20 @@ impl<'a> Body<'a> {
         })
     }
 
-    fn status(&mut self) -> Result<Status, Malformed> {
+    fn status(&mut self) -> Result<ProcessStatus, WireError> {
         match self.u8()? {
-            1 => Ok(Status::Exited(self.i32()?)),
-            2 => Ok(Status::Signaled(self.i32()?)),
-            3 => Ok(Status::NotStarted { errno: self.option(Self::i32)?, message: self.string()? }),
-            _ => Err(Malformed),
+            1 => Ok(ProcessStatus::Exited(self.i32()?)),
+            2 => Ok(ProcessStatus::Signaled(self.i32()?)),
+            3 => Ok(ProcessStatus::NotStarted {
+                errno: self.option(Self::i32)?,
+                message: self.string()?,
+            }),
+            _ => Err(WireError),
         }
     }
 
-    fn printed(&mut self) -> Result<Printed, Malformed> {
-        Ok(Printed {
+    fn printed(&mut self) -> Result<CapturedOutput, WireError> {
+        Ok(CapturedOutput {
             head: self.bytes()?.to_vec(),
             tail: self.bytes()?.to_vec(),
             total: self.u64()?,
@@ -385,15 +388,15 @@ mod tests {
         }
     }
 
-    fn ended(status: Status, ended_by: Option<EndedBy>) -> Ended {
-        let printed = |head: &[u8]| Printed {
+    fn ended(status: ProcessStatus, ended_by: Option<TerminationReason>) -> ProcessOutcome {
+        let printed = |head: &[u8]| CapturedOutput {
             head: head.into(),
             tail: b"tail".into(),
             total: 1,
             log_at: 2,
             log_len: 3,
         };
-        Ended {
+        ProcessOutcome {
             status,
             ended_by,
             stdout: printed(b"out"),
@@ -407,30 +410,42 @@ mod tests {
 
     #[test]
     fn requests_arrive_as_they_were_sent() {
-        let mut inbox = Inbox::default();
+        let mut inbox = FrameBuffer::default();
         put_launch(&launch(), &mut inbox.bytes).unwrap();
         put_stop(true, &mut inbox.bytes).unwrap();
         put_enough(&mut inbox.bytes).unwrap();
-        assert_eq!(request(inbox.next().unwrap()), Ok(Request::Launch(Box::new(launch()))));
-        assert_eq!(request(inbox.next().unwrap()), Ok(Request::Stop { now: true }));
-        assert_eq!(request(inbox.next().unwrap()), Ok(Request::Enough));
+        assert_eq!(
+            request(inbox.next().unwrap()),
+            Ok(SupervisorRequest::Launch(Box::new(launch())))
+        );
+        assert_eq!(request(inbox.next().unwrap()), Ok(SupervisorRequest::Stop { now: true }));
+        assert_eq!(request(inbox.next().unwrap()), Ok(SupervisorRequest::Enough));
         assert_eq!(inbox.next(), None);
     }
 
     #[test]
     fn replies_arrive_as_they_were_sent() {
-        let not_started = Status::NotStarted { errno: Some(2), message: "no".into() };
+        let not_started = ProcessStatus::NotStarted { errno: Some(2), message: "no".into() };
         for sent in [
-            Reply::Ready,
-            Reply::LogFailed { message: "full".into() },
-            Reply::Output(vec![0, 0xff, b'\n']),
-            Reply::Ended(Box::new(ended(Status::Exited(-1), None))),
-            Reply::Ended(Box::new(ended(Status::Signaled(9), Some(EndedBy::Timeout)))),
-            Reply::Ended(Box::new(ended(Status::Exited(0), Some(EndedBy::Idle)))),
-            Reply::Ended(Box::new(ended(not_started, Some(EndedBy::Stop)))),
-            Reply::Ended(Box::new(ended(Status::Signaled(15), Some(EndedBy::Listener)))),
+            SupervisorReply::Ready,
+            SupervisorReply::LogFailed { message: "full".into() },
+            SupervisorReply::Output(vec![0, 0xff, b'\n']),
+            SupervisorReply::Ended(Box::new(ended(ProcessStatus::Exited(-1), None))),
+            SupervisorReply::Ended(Box::new(ended(
+                ProcessStatus::Signaled(9),
+                Some(TerminationReason::Timeout),
+            ))),
+            SupervisorReply::Ended(Box::new(ended(
+                ProcessStatus::Exited(0),
+                Some(TerminationReason::Idle),
+            ))),
+            SupervisorReply::Ended(Box::new(ended(not_started, Some(TerminationReason::Stop)))),
+            SupervisorReply::Ended(Box::new(ended(
+                ProcessStatus::Signaled(15),
+                Some(TerminationReason::Listener),
+            ))),
         ] {
-            let mut inbox = Inbox::default();
+            let mut inbox = FrameBuffer::default();
             put_reply(&sent, &mut inbox.bytes).unwrap();
             assert_eq!(reply(inbox.next().unwrap()), Ok(sent));
         }
@@ -448,7 +463,7 @@ mod tests {
             let mut bytes = Vec::new();
             put_launch(&launch(), &mut bytes).unwrap();
             put_stop(false, &mut bytes).unwrap();
-            let mut inbox = Inbox::default();
+            let mut inbox = FrameBuffer::default();
             let mut seen = Vec::new();
             let mut rest = bytes.as_slice();
             for cut in cuts.iter().cycle() {
@@ -464,7 +479,7 @@ mod tests {
             }
             prop_assert_eq!(
                 seen,
-                [Request::Launch(Box::new(launch())), Request::Stop { now: false }]
+                [SupervisorRequest::Launch(Box::new(launch())), SupervisorRequest::Stop { now: false }]
             );
         }
     }

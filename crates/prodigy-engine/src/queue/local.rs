@@ -8,24 +8,26 @@ use std::{
 use prodigy_core::{failure::Failure, ids::AgentId};
 use tokio::sync::{Notify, oneshot};
 
-use super::{Assignment, Claim, FinishedAttempt, Held, Outcome, Settled, WorkQueue};
+use super::{
+    Assignment, AttemptOutcome, Claim, FinishResponse, FinishedAttempt, InFlightAttempt, WorkQueue,
+};
 
 /// Hands attempts to agents that are tasks of this process.
 #[derive(Clone, Default)]
 pub struct LocalQueue {
-    shared: Arc<Shared>,
+    shared: Arc<LocalQueueShared>,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct LocalQueueShared {
+    state: Mutex<LocalQueueState>,
     /// An attempt ended.
     finished: Notify,
 }
 
 #[derive(Default)]
-struct State {
-    seats: BTreeMap<AgentId, Seat>,
+struct LocalQueueState {
+    seats: BTreeMap<AgentId, AgentMailbox>,
     finished: VecDeque<FinishedAttempt>,
     tokens: u64,
     closed: bool,
@@ -33,23 +35,23 @@ struct State {
 
 /// One agent's place at the queue.
 #[derive(Default)]
-struct Seat {
-    held: Option<Holding>,
+struct AgentMailbox {
+    held: Option<AttemptLease>,
     /// An attempt was submitted, or the queue was closed.
     called: Arc<Notify>,
 }
 
 /// An attempt that was handed out.
-struct Holding {
+struct AttemptLease {
     assignment: Assignment,
     /// The token of the claim that is current.
     token: Option<u64>,
     /// Where the agent waits for what becomes of it.
-    waiting: Option<oneshot::Sender<Settled>>,
+    waiting: Option<oneshot::Sender<FinishResponse>>,
 }
 
 impl LocalQueue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LocalQueueState> {
         // Nothing that panics is done while it is held.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,17 +75,17 @@ impl LocalQueue {
     }
 }
 
-impl State {
+impl LocalQueueState {
     /// Returns the holding that a claim is current for.
-    fn holding(&mut self, claim: &Claim) -> Option<&mut Holding> {
+    fn holding(&mut self, claim: &Claim) -> Option<&mut AttemptLease> {
         let held = self.seats.get_mut(&claim.assignment.agent)?.held.as_mut()?;
         (held.token == Some(claim.token)).then_some(held)
     }
 }
 
-impl State {
+impl LocalQueueState {
     /// Gives an agent a new claim for its attempt; returns where it waits, if it does.
-    fn renew(&mut self, agent: AgentId) -> Option<(Claim, oneshot::Sender<Settled>)> {
+    fn renew(&mut self, agent: AgentId) -> Option<(Claim, oneshot::Sender<FinishResponse>)> {
         self.tokens += 1;
         let token = self.tokens;
         let held = self.seats.get_mut(&agent)?.held.as_mut()?;
@@ -99,7 +101,7 @@ impl WorkQueue for LocalQueue {
         let mut state = self.lock();
         let seat = state.seats.entry(assignment.agent).or_default();
         if seat.held.is_none() {
-            seat.held = Some(Holding { assignment, token: None, waiting: None });
+            seat.held = Some(AttemptLease { assignment, token: None, waiting: None });
             seat.called.notify_one();
         }
     }
@@ -119,12 +121,12 @@ impl WorkQueue for LocalQueue {
         !state.closed && state.holding(claim).is_some()
     }
 
-    async fn finish(&self, claim: Claim, outcome: Outcome) -> Settled {
+    async fn finish(&self, claim: Claim, outcome: AttemptOutcome) -> FinishResponse {
         let settled = {
             let mut state = self.lock();
-            let Some(held) = state.holding(&claim) else { return Settled::Fenced };
+            let Some(held) = state.holding(&claim) else { return FinishResponse::Fenced };
             if held.waiting.is_some() {
-                return Settled::Fenced;
+                return FinishResponse::Fenced;
             }
             let (sender, settled) = oneshot::channel();
             held.waiting = Some(sender);
@@ -134,7 +136,7 @@ impl WorkQueue for LocalQueue {
         };
         self.shared.finished.notify_one();
         // A loop that is gone settles nothing any more.
-        settled.await.unwrap_or(Settled::Fenced)
+        settled.await.unwrap_or(FinishResponse::Fenced)
     }
 
     async fn finished(&self) -> FinishedAttempt {
@@ -156,27 +158,30 @@ impl WorkQueue for LocalQueue {
         let held = state.seats.get_mut(&agent).and_then(|seat| seat.held.take());
         if let Some(waiting) = held.and_then(|held| held.waiting) {
             // An agent that does not wait any more needs no answer.
-            waiting.send(Settled::Released { failed }).ok();
+            waiting.send(FinishResponse::Released { failed }).ok();
         }
     }
 
     fn secure(&self, agent: AgentId, goes_on: bool) {
         if let Some((claim, waiting)) = self.lock().renew(agent) {
-            waiting.send(Settled::Secure { claim, goes_on }).ok();
+            waiting.send(FinishResponse::Secure { claim, goes_on }).ok();
         }
     }
 
     fn handle(&self, agent: AgentId, name: String, failure: Failure) {
         if let Some((claim, waiting)) = self.lock().renew(agent) {
-            waiting.send(Settled::Handle { claim, name, failure }).ok();
+            waiting.send(FinishResponse::Handle { claim, name, failure }).ok();
         }
     }
 
-    fn snapshot(&self) -> Vec<Held> {
+    fn snapshot(&self) -> Vec<InFlightAttempt> {
         let state = self.lock();
         let held = state.seats.values().filter_map(|seat| seat.held.as_ref());
-        held.map(|held| Held { assignment: held.assignment.clone(), claimed: held.token.is_some() })
-            .collect()
+        held.map(|held| InFlightAttempt {
+            assignment: held.assignment.clone(),
+            claimed: held.token.is_some(),
+        })
+        .collect()
     }
 
     fn close(&self) {

@@ -8,12 +8,12 @@
 mod local;
 
 use prodigy_core::{
-    effect::Ledger,
+    effect::EffectLedger,
     event::{AgentCompleted, WorkSuspended},
     failure::Failure,
     ids::AgentId,
-    job::{Conflict, CutOff, FailedAttempt, Setback, SuspendedWork},
-    policy::Allowance,
+    job::{FailedAttempt, MergeConflict, PreviousFailure, SuspendedWork, SuspensionCause},
+    policy::ItemBudget,
 };
 
 pub use local::LocalQueue;
@@ -28,24 +28,24 @@ pub struct Assignment {
     /// Which attempt it is, from 1.
     pub attempt: u32,
     /// The side effects of the attempts before it.
-    pub ledger: Ledger,
+    pub ledger: EffectLedger,
     /// Set if a decision allows repeating side effects that may have been made.
     pub may_repeat: bool,
     /// The spending limit of the item, if there is one.
-    pub allowance: Option<Allowance>,
+    pub allowance: Option<ItemBudget>,
     /// The failures of the attempts before it, as far as the work caused them.
-    pub setbacks: Vec<Setback>,
+    pub setbacks: Vec<PreviousFailure>,
     /// The conflict to resolve; without one the item's steps are run.
-    pub conflict: Option<Box<Conflict>>,
+    pub conflict: Option<Box<MergeConflict>>,
     /// The handler to run once more instead of the item's steps.
-    pub handler: Option<Box<CutOffHandler>>,
+    pub handler: Option<Box<InterruptedHandler>>,
     /// The work that was cut off and goes on.
     pub suspended: Option<Box<SuspendedWork>>,
 }
 
 /// A handler of the error policy that was cut off.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CutOffHandler {
+pub struct InterruptedHandler {
     /// Its name.
     pub name: String,
     /// The failed attempt.
@@ -62,7 +62,7 @@ pub struct Claim {
 
 /// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// It succeeded.
     Completed(Box<AgentCompleted>),
     /// It failed.
@@ -81,7 +81,7 @@ pub enum Outcome {
     /// It was cut off by a limit or a budget; it counts as not made.
     CutOff {
         /// The cause.
-        cut_off: CutOff,
+        cut_off: SuspensionCause,
         /// The work that it keeps.
         work: Box<WorkSuspended>,
         /// The duration, in milliseconds.
@@ -122,7 +122,7 @@ pub enum Outcome {
     Released,
 }
 
-impl Outcome {
+impl AttemptOutcome {
     /// Returns the same outcome of an attempt whose remains are safe.
     #[must_use]
     pub fn secured(mut self) -> Self {
@@ -135,7 +135,7 @@ impl Outcome {
 
 /// The decision of the loop about an outcome.
 #[derive(Debug, PartialEq)]
-pub enum Settled {
+pub enum FinishResponse {
     /// The agent is free. A failed item's worktree may be worth keeping.
     Released {
         /// Set if the item has failed for good.
@@ -168,12 +168,12 @@ pub struct FinishedAttempt {
     /// The attempt.
     pub assignment: Assignment,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: AttemptOutcome,
 }
 
 /// An attempt that is submitted and not settled.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Held {
+pub struct InFlightAttempt {
     /// The attempt.
     pub assignment: Assignment,
     /// Set if an agent has claimed it.
@@ -195,7 +195,11 @@ pub trait WorkQueue: Clone + Send + Sync + 'static {
     fn extend(&self, claim: &Claim) -> bool;
 
     /// Says how an attempt ended, and waits until that is recorded.
-    fn finish(&self, claim: Claim, outcome: Outcome) -> impl Future<Output = Settled> + Send;
+    fn finish(
+        &self,
+        claim: Claim,
+        outcome: AttemptOutcome,
+    ) -> impl Future<Output = FinishResponse> + Send;
 
     /// Waits until an attempt ends.
     fn finished(&self) -> impl Future<Output = FinishedAttempt> + Send;
@@ -214,7 +218,7 @@ pub trait WorkQueue: Clone + Send + Sync + 'static {
     fn handle(&self, agent: AgentId, name: String, failure: Failure);
 
     /// Returns what is submitted and not settled.
-    fn snapshot(&self) -> Vec<Held>;
+    fn snapshot(&self) -> Vec<InFlightAttempt>;
 
     /// Lets agents go that wait for attempts; claims that are current become void.
     fn close(&self);

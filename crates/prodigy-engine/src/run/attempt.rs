@@ -8,19 +8,19 @@ use std::{
 
 use prodigy_core::{
     event::{AgentCompleted, AttemptStatus, WorkSuspended},
-    failure::{Failure, FailureKind},
-    job::CutOff,
+    failure::{Failure, ReasonCode},
+    job::SuspensionCause,
     vars::Vars,
     workflow::{ResultConfig, Step, StepAddress, step_label},
 };
 use serde_json::{Value, json, value::to_raw_value};
 
-use super::{crew::Crew, worker::is_orderly};
+use super::{crew::WorkerContext, worker::is_orderly};
 use crate::{
-    git::Leftover,
-    queue::Outcome,
+    git::WorktreeStatus,
+    queue::AttemptOutcome,
     root_dir::RootDir,
-    step::{self, FailedSteps, Finished, Scope, Task, Workplace, millis},
+    step::{self, FailedSteps, StepContext, StepOutcome, StepScope, StepTask, millis},
     store::SpooledItem,
 };
 
@@ -28,9 +28,9 @@ use crate::{
 const RESULT_LIMIT: u64 = 1024 * 1024;
 
 /// An attempt that is about to be made.
-pub(super) struct Attempt<'a> {
-    pub(super) crew: &'a Crew,
-    pub(super) workplace: &'a Workplace,
+pub(super) struct AttemptRunner<'a> {
+    pub(super) crew: &'a WorkerContext,
+    pub(super) workplace: &'a StepContext,
     pub(super) item: &'a SpooledItem,
     /// The item's place, from 0.
     pub(super) place: u32,
@@ -45,7 +45,7 @@ pub(super) struct FailedStep<'a> {
 }
 
 /// The result of an attempt.
-pub(super) struct Ended {
+pub(super) struct AttemptReport {
     took: Duration,
     cost_usd: f64,
     failed_steps: FailedSteps,
@@ -54,24 +54,24 @@ pub(super) struct Ended {
     failed: Option<(Option<String>, Failure)>,
     interrupted: bool,
     /// The limit or the budget that cut it off, and what it keeps.
-    cut_off: Option<(CutOff, WorkSuspended)>,
+    cut_off: Option<(SuspensionCause, WorkSuspended)>,
 }
 
 /// The output of an item's last step.
 #[derive(Default)]
-struct Printed {
+struct LastOutput {
     text: String,
     /// Set if it is JSON that satisfies the schema the step asks for.
     is_data: bool,
 }
 
 /// Runs an item's steps.
-pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
+pub(super) async fn run(attempt: AttemptRunner<'_>) -> AttemptReport {
     let begun = Instant::now();
-    let Attempt { crew, workplace, .. } = &attempt;
+    let AttemptRunner { crew, workplace, .. } = &attempt;
     let deadline = crew.map.agent_timeout.and_then(|limit| begun.checked_add(limit));
-    let mut scope = Scope::new(attempt.vars());
-    let mut ended = Ended {
+    let mut scope = StepScope::new(attempt.vars());
+    let mut ended = AttemptReport {
         took: Duration::ZERO,
         cost_usd: 0.0,
         failed_steps: FailedSteps::default(),
@@ -80,18 +80,18 @@ pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
         interrupted: false,
         cut_off: None,
     };
-    let mut printed = Printed::default();
+    let mut printed = LastOutput::default();
     let list = StepAddress::named("");
     for (number, step) in crew.map.steps.iter().enumerate() {
         let address = list.step(&crew.map.steps, number);
-        let task = Task { step, address: &address, top_level: false, deadline };
+        let task = StepTask { step, address: &address, top_level: false, deadline };
         match step::run(workplace, task, &mut scope).await {
-            Finished::Skipped { .. } => {}
-            Finished::GoOn(done) => {
-                printed = Printed { is_data: done.is_data, text: done.output };
+            StepOutcome::Skipped { .. } => {}
+            StepOutcome::GoOn(done) => {
+                printed = LastOutput { is_data: done.is_data, text: done.output };
             }
-            Finished::Stop { mut failure, .. } => {
-                if failure.kind == FailureKind::Timeout
+            StepOutcome::Stop { mut failure, .. } => {
+                if failure.kind == ReasonCode::Timeout
                     && let Some(limit) = crew.map.agent_timeout.filter(|_| is_past(deadline))
                 {
                     // The step was given what was left, which tells nobody anything.
@@ -101,7 +101,7 @@ pub(super) async fn run(attempt: Attempt<'_>) -> Ended {
                 ended.failed = Some((Some(address.path().to_owned()), failure));
                 break;
             }
-            Finished::Interrupted => {
+            StepOutcome::Interrupted => {
                 ended.interrupted = true;
                 break;
             }
@@ -132,7 +132,7 @@ fn is_past(moment: Option<Instant>) -> bool {
 
 /// Runs the steps of a handler after a failed attempt; returns why it failed, if it did.
 pub(super) async fn handle(
-    attempt: Attempt<'_>,
+    attempt: AttemptRunner<'_>,
     steps: &[Step],
     name: &str,
     failed: FailedStep<'_>,
@@ -147,21 +147,21 @@ pub(super) async fn handle(
         "attempt": attempt.workplace.identity.item.as_ref().map(|item| item.attempt),
         "step": step,
     });
-    let mut scope = Scope::of_handler(attempt.vars(), error, failure.output_tail.clone());
+    let mut scope = StepScope::of_handler(attempt.vars(), error, failure.output_tail.clone());
     let list = StepAddress::named(format!("handler.{name}"));
     for (number, step) in steps.iter().enumerate() {
         let address = list.step(steps, number);
-        let task = Task { step, address: &address, top_level: false, deadline: None };
+        let task = StepTask { step, address: &address, top_level: false, deadline: None };
         match step::run(attempt.workplace, task, &mut scope).await {
-            Finished::Skipped { .. } | Finished::GoOn(_) => {}
-            Finished::Stop { failure, .. } => return Some(failure),
-            Finished::Interrupted => return Some(step::stopped()),
+            StepOutcome::Skipped { .. } | StepOutcome::GoOn(_) => {}
+            StepOutcome::Stop { failure, .. } => return Some(failure),
+            StepOutcome::Interrupted => return Some(step::stopped()),
         }
     }
     attempt.workplace.check_settings().err()
 }
 
-impl Attempt<'_> {
+impl AttemptRunner<'_> {
     /// Returns the variables that the item's steps see.
     pub(super) fn vars(&self) -> Vars {
         let mut vars = item_vars(&self.crew.vars, self.item, self.place, self.crew.total);
@@ -182,7 +182,7 @@ pub(super) fn item_vars(outer: &Arc<Vars>, item: &SpooledItem, place: u32, total
     vars
 }
 
-impl Ended {
+impl AttemptReport {
     /// Makes it a failure, unless it is one already.
     pub(super) fn fail(&mut self, failure: Failure) {
         if self.failed.is_none() && !self.interrupted {
@@ -213,21 +213,21 @@ impl Ended {
     }
 
     /// Returns what the job is told.
-    pub(super) fn outcome(self, base: &str, left: Option<&Leftover>) -> Outcome {
+    pub(super) fn outcome(self, base: &str, left: Option<&WorktreeStatus>) -> AttemptOutcome {
         let duration_ms = millis(self.took);
         if let Some((cut_off, work)) = self.cut_off.filter(|_| self.interrupted) {
             let (cost_usd, work) = (self.cost_usd, Box::new(work));
-            return Outcome::CutOff { cut_off, work, duration_ms, cost_usd, secured: false };
+            return AttemptOutcome::CutOff { cut_off, work, duration_ms, cost_usd, secured: false };
         }
         if self.interrupted {
-            return Outcome::Released;
+            return AttemptOutcome::Released;
         }
         if let Some((step, failure)) = self.failed {
             let cost_usd = self.cost_usd;
-            return Outcome::Failed { step, failure, duration_ms, cost_usd, secured: false };
+            return AttemptOutcome::Failed { step, failure, duration_ms, cost_usd, secured: false };
         }
         let uncommitted = left.map_or(0, |left| left.uncommitted.len());
-        Outcome::Completed(Box::new(AgentCompleted {
+        AttemptOutcome::Completed(Box::new(AgentCompleted {
             attempt: 0,
             duration_ms,
             base: base.to_owned(),
@@ -245,11 +245,11 @@ impl Ended {
 
 /// Returns an item's result: what the workflow names, or what its last step printed.
 fn result(
-    workplace: &Workplace,
+    workplace: &StepContext,
     config: &ResultConfig,
-    printed: Printed,
+    printed: LastOutput,
 ) -> Result<Value, Failure> {
-    let Printed { text, is_data } = printed;
+    let LastOutput { text, is_data } = printed;
     let is_wanted = is_data || config.json_path.is_some() || config.schema.is_some();
     let value = match &config.file {
         Some(file) => read_result(workplace, file)?,
@@ -266,7 +266,7 @@ fn result(
             let found = path.value(&document).map_err(|error| parse_error(&error.to_string()))?;
             found.ok_or_else(|| {
                 let message = "`result.json_path` matches nothing in the item's result";
-                Failure::new(FailureKind::SchemaInvalid, message)
+                Failure::new(ReasonCode::SchemaInvalid, message)
             })?
         }
     };
@@ -275,7 +275,7 @@ fn result(
 }
 
 fn parse_error(why: &str) -> Failure {
-    Failure::new(FailureKind::ParseError, format!("the item's result is not usable: {why}"))
+    Failure::new(ReasonCode::ParseError, format!("the item's result is not usable: {why}"))
 }
 
 /// Checks a result against its schema.
@@ -284,22 +284,22 @@ fn check(config: &ResultConfig, value: &Value) -> Result<(), Failure> {
     schema.check(value).map_err(|violations| {
         let first: Vec<String> = violations.iter().take(3).map(ToString::to_string).collect();
         let message = format!("the item's result does not fit its schema: {}", first.join("; "));
-        Failure::new(FailureKind::SchemaInvalid, message)
+        Failure::new(ReasonCode::SchemaInvalid, message)
     })
 }
 
 /// Reads the file that holds an item's result.
-fn read_result(workplace: &Workplace, file: &str) -> Result<Value, Failure> {
+fn read_result(workplace: &StepContext, file: &str) -> Result<Value, Failure> {
     let wrong = |why: String| {
         let message = format!("the item's result file `{file}` cannot be used: {why}");
-        Failure::new(FailureKind::ParseError, message)
+        Failure::new(ReasonCode::ParseError, message)
     };
     let read = RootDir::open(workplace.tree.path())
         .and_then(|root| root.read_bounded(Path::new(file), RESULT_LIMIT));
     let bytes = read.map_err(|error| {
         let is_too_large = error.is_too_large();
         let failure = wrong(error.to_string());
-        let kind = if is_too_large { FailureKind::OutputTooLarge } else { failure.kind };
+        let kind = if is_too_large { ReasonCode::OutputTooLarge } else { failure.kind };
         Failure { kind, ..failure }
     })?;
     let bytes = bytes.ok_or_else(|| wrong("it is not there".to_owned()))?;

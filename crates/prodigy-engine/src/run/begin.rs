@@ -11,29 +11,32 @@ use std::{
 
 use prodigy_core::{
     checkpoint::Checkpoint,
-    dlq::RunFacts,
-    event::{ChangedWorkflow, Event, Found, JobStarted, OptionChanges, Record, RunOptions},
-    ids::{BadName, JobId},
-    job::{End, Job},
+    dlq::RunFingerprint,
+    event::{
+        EnvironmentFingerprint, Event, EventRecord, JobStarted, OptionChanges, RunOptions,
+        WorkflowChange,
+    },
+    ids::{JobId, NameError},
+    job::{Job, JobOutcome},
     mask::Mask,
     workflow::{EnvVar, Workflow},
 };
 
 use super::{
-    Confirm, Error, Replay, Reporter, Run, options, parts::Parts, replay::Planned,
-    replay_ends::ReplayedItems,
+    Dispatcher, Error, MergeConfirmer, ReplayRequest, Reporter, options, parts::RunState,
+    replay::ReplaySetup, replay_ends::ReplayedItems,
 };
 use crate::{
     agent::Agent,
     clock,
-    git::{Guard, Repo},
+    git::{Repo, RepoGuard},
     lost_end::refuse_lost_end,
     process,
     sandbox::Sandbox,
     shutdown::Shutdown,
     store::{
-        Durability, JobLock, Journal, Layout, Opened, create_dir, load_checkpoint, read_bounded,
-        refuse_removed, write_atomic,
+        Durability, JobLock, JournalRecovery, JournalWriter, Layout, create_dir, load_checkpoint,
+        read_bounded, refuse_removed, write_atomic,
     },
     trust::TrustedFiles,
 };
@@ -42,7 +45,7 @@ use crate::{
 const GUARD_LIMIT: u64 = 256 * 1024 * 1024;
 
 /// Everything about a run that does not come from its journal.
-pub struct Settings {
+pub struct RunSettings {
     /// Every path.
     pub layout: Layout,
     /// The repository.
@@ -50,7 +53,7 @@ pub struct Settings {
     /// The workflow.
     pub workflow: Workflow,
     /// The fingerprint of the environment in which its steps run.
-    pub found: Found,
+    pub found: EnvironmentFingerprint,
     /// This program.
     pub program: PathBuf,
     /// The inherited environment with `env_files`, scrubbed.
@@ -86,30 +89,30 @@ pub struct Settings {
     /// The receiver of the records.
     pub reporter: Box<dyn Reporter>,
     /// The prompt before the merge; taken out while it waits for an answer.
-    pub confirm: Option<Box<dyn Confirm>>,
+    pub confirm: Option<Box<dyn MergeConfirmer>>,
 }
 
 /// A new job.
-pub struct Beginning {
+pub struct NewJob {
     /// Its id.
     pub job: JobId,
     /// Its first record.
     pub started: JobStarted,
     /// The workflow's files.
-    pub texts: Texts,
+    pub texts: WorkflowCopy,
     /// The items that were given with `--input`; kept with the job.
     pub items: Option<Vec<u8>>,
 }
 
 /// The files of a workflow, kept with the job so that a resume uses the same text.
-pub struct Texts {
+pub struct WorkflowCopy {
     /// All of them, as JSON.
     pub sources: Vec<u8>,
     /// The workflow's own text, for people.
     pub text: String,
 }
 
-impl Texts {
+impl WorkflowCopy {
     /// Keeps them with a job.
     fn store(&self, state: &Path) -> Result<(), Error> {
         write_atomic(&state.join("workflow.yml"), self.text.as_bytes())?;
@@ -119,25 +122,25 @@ impl Texts {
 }
 
 /// A workflow that takes the place of the stored one.
-pub struct Replacement {
+pub struct WorkflowReplacement {
     /// The change as it is recorded in the journal.
-    pub workflow: ChangedWorkflow,
+    pub workflow: WorkflowChange,
     /// Its files.
-    pub texts: Texts,
+    pub texts: WorkflowCopy,
     /// The workflow that the job ran with so far, if it is known.
     pub recorded: Option<Workflow>,
 }
 
 /// A job that is taken up again.
-pub struct Resumption {
+pub struct JobResume {
     /// The job.
     pub job: JobId,
     /// The lock, held for life.
     pub lock: JobLock,
     /// The workflow that takes the place of the stored one.
-    pub changed: Option<Replacement>,
+    pub changed: Option<WorkflowReplacement>,
     /// The dead letters that are tried again.
-    pub replay: Option<Replay>,
+    pub replay: Option<ReplayRequest>,
     /// The flags that are given now; others stay as they were.
     pub given: OptionChanges,
     /// The branch that the result goes to from here on, if another than before.
@@ -147,7 +150,7 @@ pub struct Resumption {
 }
 
 /// Makes an id that no other job has: the kind, the time, and four random characters.
-pub fn new_job_id(kind: &str) -> Result<JobId, BadName> {
+pub fn new_job_id(kind: &str) -> Result<JobId, NameError> {
     const LETTERS: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let mut random = [0; 4];
     // Without random numbers the time alone has to tell jobs apart.
@@ -158,8 +161,8 @@ pub fn new_job_id(kind: &str) -> Result<JobId, BadName> {
 }
 
 /// Begins a new job: everything it needs later is on disk before anything runs.
-pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
-    let Beginning { job, mut started, texts, items } = beginning;
+pub fn start(settings: RunSettings, beginning: NewJob) -> Result<Dispatcher, Error> {
+    let NewJob { job, mut started, texts, items } = beginning;
     let mut settings = settings;
     options::apply(&mut settings, started.options);
     // What a resume needs stays as it is; the name is only shown.
@@ -174,7 +177,7 @@ pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
     create_dir(&state)?;
     let lock = JobLock::take(&settings.layout, &job)?;
     // A job that is there already is refused before anything of it is replaced.
-    let mut journal = Journal::create(&settings.layout, &job, settings.durability)?;
+    let mut journal = JournalWriter::create(&settings.layout, &job, settings.durability)?;
     let first = vec![Event::JobStarted(Box::new(started))];
     let begun = texts.store(&state).and_then(|()| {
         settings.layout.work_here(&job)?;
@@ -194,14 +197,14 @@ pub fn start(settings: Settings, beginning: Beginning) -> Result<Run, Error> {
         }
     };
     let mut fold = Job::default();
-    let mut parts = Parts::new(settings, job, lock, journal)?;
+    let mut parts = RunState::new(settings, job, lock, journal)?;
     parts.take_in(&mut fold, &records)?;
-    Ok(Run::new(parts, fold))
+    Ok(Dispatcher::new(parts, fold))
 }
 
 /// Takes a job up again: fold the journal, end what the dead run left, go on.
-pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> {
-    let Resumption { job, lock, changed, replay, given, into, try_now } = resumption;
+pub fn resume(settings: RunSettings, resumption: JobResume) -> Result<Dispatcher, Error> {
+    let JobResume { job, lock, changed, replay, given, into, try_now } = resumption;
     super::perform::check_disk(&settings)?;
     super::spending::check(&settings, &job)?;
     let mut settings = settings;
@@ -215,18 +218,18 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     let options = options::resumed(started, &settings.workflow, changed.is_some(), given);
     options::apply(&mut settings, options);
     let options = Some(Box::new(options)).filter(|options| **options != started.options);
-    let run = RunFacts {
+    let run = RunFingerprint {
         workflow_hash: match &changed {
             Some(changed) => changed.workflow.hash.clone(),
             None => started.workflow_hash.clone(),
         },
         found: settings.found.clone(),
     };
-    let Planned { replays, reopened, gate } = match replay {
+    let ReplaySetup { replays, reopened, gate } = match replay {
         Some(replay) => replay.plan(&mut settings, &job, &fold, run, &lock)?,
-        None => Planned::default(),
+        None => ReplaySetup::default(),
     };
-    if matches!(fold.end, Some(End::Completed(_))) && reopened.is_none() {
+    if matches!(fold.end, Some(JobOutcome::Completed(_))) && reopened.is_none() {
         super::views::restore(&mut settings, &job, &fold, &lock);
         return Err(Error::Completed { job, state: Box::new(fold) });
     }
@@ -241,7 +244,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
     }
     settings.layout.work_here(&job)?;
     end_dead_run(&mut settings, &job, &fold)?;
-    let mut parts = Parts::new(settings, job, lock, journal)?;
+    let mut parts = RunState::new(settings, job, lock, journal)?;
     parts.replays = Arc::new(replays);
     parts.gate = gate;
     parts.before = opened.last_seq;
@@ -255,7 +258,7 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
             torn.saved_to.display()
         ));
     }
-    let mut run = Run::new(parts, fold);
+    let mut run = Dispatcher::new(parts, fold);
     let unknown = run.count_cut_off_runs()?;
     run.catch_up_spending();
     let known = run.job.started.as_ref().and_then(|started| started.found.as_ref());
@@ -284,7 +287,11 @@ pub fn resume(settings: Settings, resumption: Resumption) -> Result<Run, Error> 
 }
 
 /// Ends what a run that died left behind.
-pub(super) fn end_dead_run(settings: &mut Settings, job: &JobId, fold: &Job) -> Result<(), Error> {
+pub(super) fn end_dead_run(
+    settings: &mut RunSettings,
+    job: &JobId,
+    fold: &Job,
+) -> Result<(), Error> {
     process::end_marked(&state_dir(settings, job), settings.grace);
     if let Some(began) = fold.started_at {
         let in_flight = settings.layout.in_flight_dir(job);
@@ -309,9 +316,9 @@ fn forget(path: &Path) -> Result<(), Error> {
 
 /// Opens a journal to go on with it, and folds it, from its checkpoint if there is a usable one.
 pub(super) fn open_and_fold(
-    settings: &mut Settings,
+    settings: &mut RunSettings,
     job: &JobId,
-) -> Result<(Journal, Opened, Job), Error> {
+) -> Result<(JournalWriter, JournalRecovery, Job), Error> {
     settings.layout.refuse_elsewhere(job)?;
     refuse_lost_end(&settings.layout, job)?;
     let checkpoint = load_checkpoint::<Checkpoint>(&settings.layout, job).unwrap_or_else(|error| {
@@ -328,29 +335,30 @@ pub(super) fn open_and_fold(
         is_readable
     });
     let mut fold = readable.map(Checkpoint::into_job).unwrap_or_default();
-    let apply = |fold: &mut Job, record: &Record| {
+    let apply = |fold: &mut Job, record: &EventRecord| {
         fold.apply(record).map_err(|source| Error::Journalled { job: job.clone(), source })
     };
     let (layout, covered) = (&settings.layout, fold.seq);
     let each = |record| apply(&mut fold, &record);
-    let (journal, opened) = Journal::open_after(layout, job, settings.durability, covered, each)?;
+    let (journal, opened) =
+        JournalWriter::open_after(layout, job, settings.durability, covered, each)?;
     Ok((journal, opened, fold))
 }
 
 /// Returns where a job's state is, by the one path that its processes are known by.
-pub(super) fn state_dir(settings: &Settings, job: &JobId) -> PathBuf {
+pub(super) fn state_dir(settings: &RunSettings, job: &JobId) -> PathBuf {
     let state = settings.layout.state_dir(job);
     state.canonicalize().unwrap_or(state)
 }
 
 /// Remembers the repository's settings as they were when the job began.
-pub(super) fn guard(settings: &Settings, job: &JobId) -> Result<Guard, Error> {
+pub(super) fn guard(settings: &RunSettings, job: &JobId) -> Result<RepoGuard, Error> {
     let path = settings.layout.state_dir(job).join("guard.json");
     if let Some(text) = read_bounded(&path, GUARD_LIMIT)? {
         let text = String::from_utf8_lossy(&text);
-        return Ok(Guard::from_json(&settings.repo, &text)?);
+        return Ok(RepoGuard::from_json(&settings.repo, &text)?);
     }
-    let guard = Guard::take(&settings.repo)?;
+    let guard = RepoGuard::take(&settings.repo)?;
     write_atomic(&path, guard.to_json()?.as_bytes())?;
     Ok(guard)
 }
@@ -359,14 +367,14 @@ pub(super) fn guard(settings: &Settings, job: &JobId) -> Result<Guard, Error> {
 pub fn relocate_guard(layout: &Layout, job: &JobId, from: &Path, to: &Path) -> Result<(), Error> {
     let path = layout.state_dir(job).join("guard.json");
     if let Some(text) = read_bounded(&path, GUARD_LIMIT)? {
-        let text = Guard::relocate_json(&String::from_utf8_lossy(&text), from, to)?;
+        let text = RepoGuard::relocate_json(&String::from_utf8_lossy(&text), from, to)?;
         write_atomic(&path, text.as_bytes())?;
     }
     Ok(())
 }
 
 /// Forgets the repository's settings: until the job goes on they are the user's to change.
-pub(super) fn forget_guard(settings: &Settings, job: &JobId) {
+pub(super) fn forget_guard(settings: &RunSettings, job: &JobId) {
     // If it stays, a resumed run compares with older settings, which is only stricter.
     std::fs::remove_file(settings.layout.state_dir(job).join("guard.json")).ok();
 }

@@ -1,11 +1,11 @@
 //! The job's branch when somebody deleted it.
 
-use prodigy_core::event::{Event, Record};
+use prodigy_core::event::{Event, EventRecord};
 
-use super::{Error, Run};
-use crate::store::Reader;
+use super::{Dispatcher, Error};
+use crate::store::JournalReader;
 
-impl Run {
+impl Dispatcher {
     /// Puts the job's branch back where the journal says that it stood, if it is gone.
     ///
     /// When nothing is left but to tidy up it may be gone already.
@@ -18,7 +18,7 @@ impl Run {
             return Ok(());
         }
         let mut tip = tree.base.clone();
-        for record in Reader::open(&self.parts.settings.layout, &self.parts.id)? {
+        for record in JournalReader::open(&self.parts.settings.layout, &self.parts.id)? {
             if let Some(moved) = moved_to(&record?, &branch) {
                 tip = moved;
             }
@@ -29,7 +29,7 @@ impl Run {
 }
 
 /// Returns where the job's branch stood after a record, if the record tells.
-fn moved_to(record: &Record, branch: &str) -> Option<String> {
+fn moved_to(record: &EventRecord, branch: &str) -> Option<String> {
     let event = &record.event;
     if let Event::WorktreeMerged { target: name, commit, .. }
     | Event::WorktreeCreated { branch: name, commit, .. } = event

@@ -1,19 +1,19 @@
 //! The end of a run that cannot go on.
 
 use prodigy_core::{
-    event::Fact,
-    job::{Ending, Input},
+    event::NewEvent,
+    job::{JobInput, RunOutcome},
 };
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::{Error, Run, dispatcher::Batch, merges::Merge};
+use super::{Dispatcher, Error, dispatcher::DecisionBatch, merges::MergeMessage};
 
-impl Run {
+impl Dispatcher {
     /// Ends what is under way after an error.
     ///
     /// If the run was being stopped anyway, and git would not work, then the job is paused as it
     /// would have been: whatever was not done is done when it is resumed.
-    pub(super) async fn break_off(&mut self, error: Error) -> Result<Ending, Error> {
+    pub(super) async fn break_off(&mut self, error: Error) -> Result<RunOutcome, Error> {
         let is_cut_off = matches!(error, Error::Git(_)) && self.is_stopping().await;
         let stop = self.asked_to_stop().filter(|_| is_cut_off);
         // Nothing may go on running, for nobody decides any more what follows from it.
@@ -24,7 +24,7 @@ impl Run {
     }
 
     /// Waits until nothing is under way; returns what was told meanwhile.
-    async fn let_go(&mut self) -> Vec<Fact> {
+    async fn let_go(&mut self) -> Vec<NewEvent> {
         // Who waits for a record to be safe is told by this that it never will be.
         self.waiting.clear();
         let mut inside = std::mem::replace(&mut self.parts.inside.1, unbounded_channel().1);
@@ -51,21 +51,25 @@ impl Run {
     }
 
     /// Writes down what happened and that the job is paused.
-    async fn pause(&mut self, told: Vec<Fact>, stop: Input) -> Result<Option<Ending>, Error> {
+    async fn pause(
+        &mut self,
+        told: Vec<NewEvent>,
+        stop: JobInput,
+    ) -> Result<Option<RunOutcome>, Error> {
         self.check_settings()?;
-        let mut facts: Vec<Fact> = Vec::new();
+        let mut facts: Vec<NewEvent> = Vec::new();
         for input in std::mem::take(&mut self.inputs) {
-            if let Input::Inside(fact) = input {
+            if let JobInput::Inside(fact) = input {
                 facts.push(fact);
             }
         }
         facts.extend(told);
         while let Ok(answer) = self.parts.merged.1.try_recv() {
-            if let Merge::Fact(fact) = answer {
+            if let MergeMessage::Fact(fact) = answer {
                 facts.push(fact);
             }
         }
-        let mut batch = Batch::default();
+        let mut batch = DecisionBatch::default();
         self.write(facts, &mut batch)?;
         self.decide(stop, &mut batch)?;
         self.carry_out(batch).await

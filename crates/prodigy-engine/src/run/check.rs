@@ -3,27 +3,27 @@
 use std::{path::PathBuf, sync::Arc};
 
 use prodigy_core::{
-    effect::{Effect, EffectState, Finding},
-    event::{Event, Fact},
-    failure::{Failure, FailureKind},
+    effect::{Effect, EffectFinding, EffectState},
+    event::{Event, NewEvent},
+    failure::{Failure, ReasonCode},
     ids::{AgentId, ItemId, JobId},
-    job::Stage,
+    job::ItemStage,
     vars::Vars,
     workflow::{Counterpart, Step, Workflow},
 };
 
 use super::{
-    Error, Run, Settings,
+    Dispatcher, Error, RunSettings,
     attempt::item_vars,
     begin::{self, end_dead_run, open_and_fold},
-    parts::Parts,
+    parts::RunState,
     perform,
     records::hide,
 };
 use crate::{
     clock,
-    git::JobTree,
-    step::{self, Identity, ItemIdentity, KnownEffects, Tools, Workplace},
+    git::Worktree,
+    step::{self, AttemptId, EffectTracker, JobContext, StepContext, StepOwner},
     store::{JobLock, create_dir},
 };
 
@@ -31,7 +31,7 @@ use crate::{
 const PLACE: &str = "+check";
 
 /// Dead letters that somebody wants to be looked at.
-pub struct Check {
+pub struct EffectCheckRequest {
     /// The job.
     pub job: JobId,
     /// Its lock, held while its journal is written.
@@ -60,15 +60,18 @@ pub struct CheckedEffect {
     /// The reason why the check or the compensation failed.
     pub problem: Option<String>,
     /// The reason code for that.
-    pub reason_code: Option<FailureKind>,
+    pub reason_code: Option<ReasonCode>,
 }
 
 /// Runs the checks of dead letters whose changes outside are not known, and records what they
 /// found; with `compensate` it undoes what was changed, too.
 ///
 /// A stop that is asked for ends it early: what was found out is returned.
-pub async fn check(settings: Settings, asked: Check) -> Result<Vec<CheckedEffect>, Error> {
-    let Check { job, lock, items, compensate, by, recorded } = asked;
+pub async fn check(
+    settings: RunSettings,
+    asked: EffectCheckRequest,
+) -> Result<Vec<CheckedEffect>, Error> {
+    let EffectCheckRequest { job, lock, items, compensate, by, recorded } = asked;
     let mut settings = settings;
     let (journal, opened, fold) = open_and_fold(&mut settings, &job)?;
     let Some(started) = &fold.started else { return Err(Error::NoBeginning { job }) };
@@ -78,16 +81,16 @@ pub async fn check(settings: Settings, asked: Check) -> Result<Vec<CheckedEffect
     }
     settings.repo.go_to(started.worktree.as_deref())?;
     end_dead_run(&mut settings, &job, &fold)?;
-    let mut parts = Parts::new(settings, job, lock, journal)?;
+    let mut parts = RunState::new(settings, job, lock, journal)?;
     parts.before = opened.last_seq;
-    let mut run = Run::new(parts, fold);
+    let mut run = Dispatcher::new(parts, fold);
     let wanted = run.wanted(items.as_deref(), compensate);
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
     let place = run.checking_place()?;
     let mut inspector =
-        Inspector { tools: Arc::new(run.tools()), run: &mut run, place, by, recorded };
+        EffectChecker { tools: Arc::new(run.tools()), run: &mut run, place, by, recorded };
     let mut checked = Vec::new();
     let mut result = Ok(());
     for (at, effects) in wanted {
@@ -105,7 +108,7 @@ pub async fn check(settings: Settings, asked: Check) -> Result<Vec<CheckedEffect
     result.map(|()| checked)
 }
 
-impl Run {
+impl Dispatcher {
     /// Returns the dead letters that are meant, and which of their effects.
     fn wanted(&self, items: Option<&[ItemId]>, compensate: bool) -> Vec<(u32, Vec<Effect>)> {
         let Some(map) = &self.job.map else { return Vec::new() };
@@ -117,7 +120,7 @@ impl Run {
         let mut wanted = Vec::new();
         for (at, item) in (0..).zip(&map.items) {
             let is_meant = items.is_none_or(|items| items.contains(&item.id));
-            if item.stage != Stage::DeadLettered || !is_meant {
+            if item.stage != ItemStage::DeadLettered || !is_meant {
                 continue;
             }
             let effects = item.ledger.iter().flat_map(|ledger| ledger.effects());
@@ -130,7 +133,7 @@ impl Run {
     }
 
     /// Makes a clean worktree of what the job has come to so far.
-    fn checking_place(&mut self) -> Result<Place, Error> {
+    fn checking_place(&mut self) -> Result<CheckWorktree, Error> {
         self.check_settings()?;
         let parts = &self.parts;
         let repo = &parts.settings.repo;
@@ -148,34 +151,34 @@ impl Run {
         let path = parts.settings.layout.worktrees_dir(&parts.id).join(PLACE);
         let branch = format!("prodigy/{}/{PLACE}", parts.id);
         let tree = repo.create_job_worktree(&path, &branch, &commit)?;
-        Ok(Place { tree, path, branch })
+        Ok(CheckWorktree { tree, path, branch })
     }
 }
 
 /// Where checks run.
-struct Place {
-    tree: JobTree,
+struct CheckWorktree {
+    tree: Worktree,
     path: PathBuf,
     branch: String,
 }
 
 /// Whoever looks at the dead letters.
-struct Inspector<'a> {
-    run: &'a mut Run,
-    tools: Arc<Tools>,
-    place: Place,
+struct EffectChecker<'a> {
+    run: &'a mut Dispatcher,
+    tools: Arc<JobContext>,
+    place: CheckWorktree,
     by: String,
     recorded: Option<Workflow>,
 }
 
 /// The step that made an effect, and what it sees.
-struct Maker<'a> {
-    workplace: &'a Workplace,
+struct EffectStep<'a> {
+    workplace: &'a StepContext,
     step: &'a Step,
     vars: &'a Vars,
 }
 
-impl Inspector<'_> {
+impl EffectChecker<'_> {
     /// Looks at the effects of an item.
     async fn item(
         &mut self,
@@ -206,7 +209,7 @@ impl Inspector<'_> {
             let counterpart = workflow.counterpart(&one.before, true, self.recorded.as_ref());
             match counterpart {
                 Counterpart::Step { step, .. } => {
-                    let maker = Maker { workplace: &workplace, step, vars: &vars };
+                    let maker = EffectStep { workplace: &workplace, step, vars: &vars };
                     self.effect(&mut one, &maker, compensate).await?;
                 }
                 Counterpart::Unknown | Counterpart::Missing => {
@@ -218,13 +221,13 @@ impl Inspector<'_> {
         Ok(checked)
     }
 
-    fn workplace(&self, at: u32, id: ItemId) -> Workplace {
+    fn workplace(&self, at: u32, id: ItemId) -> StepContext {
         let item = self.run.job.map.as_ref().and_then(|map| map.item(at));
         let attempt = item.map_or(1, |item| item.attempts.max(1));
-        let identity = ItemIdentity { id, agent: AgentId::new(1), attempt };
-        Workplace {
+        let identity = AttemptId { id, agent: AgentId::new(1), attempt };
+        StepContext {
             tools: Arc::clone(&self.tools),
-            identity: Identity { job: self.run.parts.id.clone(), item: Some(identity) },
+            identity: StepOwner { job: self.run.parts.id.clone(), item: Some(identity) },
             tree: self.place.tree.clone(),
             supervisors: self.run.parts.supervisors.clone(),
             spent: std::sync::Mutex::default(),
@@ -233,7 +236,7 @@ impl Inspector<'_> {
             commit_rules: step::CommitRules::default(),
             interruption: Arc::default(),
             progress: std::sync::Mutex::default(),
-            effects: Arc::new(KnownEffects::default()),
+            effects: Arc::new(EffectTracker::default()),
         }
     }
 
@@ -241,7 +244,7 @@ impl Inspector<'_> {
     async fn effect(
         &mut self,
         one: &mut CheckedEffect,
-        maker: &Maker<'_>,
+        maker: &EffectStep<'_>,
         compensate: bool,
     ) -> Result<(), Error> {
         if one.before.state.is_open() {
@@ -257,7 +260,7 @@ impl Inspector<'_> {
             return Ok(());
         }
         // Whoever dies while it is being undone leaves nothing that could be taken for done.
-        self.record(one, Finding::Indeterminate, None)?;
+        self.record(one, EffectFinding::Indeterminate, None)?;
         let undone = step::undo(maker.workplace, maker.step, maker.vars, &one.before).await;
         let why = undone.err().map(|failure| failure.message);
         self.look(one, maker).await?;
@@ -268,13 +271,13 @@ impl Inspector<'_> {
         } else {
             let why = why.or(one.problem.take()).map(|why| format!(": {why}")).unwrap_or_default();
             one.problem = Some(format!("it could not be undone{why}"));
-            one.reason_code = Some(FailureKind::CompensationFailed);
+            one.reason_code = Some(ReasonCode::CompensationFailed);
         }
         Ok(())
     }
 
     /// Runs the check of an effect and records what it found.
-    async fn look(&mut self, one: &mut CheckedEffect, maker: &Maker<'_>) -> Result<(), Error> {
+    async fn look(&mut self, one: &mut CheckedEffect, maker: &EffectStep<'_>) -> Result<(), Error> {
         let external = maker.step.external();
         if external.is_none_or(|external| external.check.is_none()) {
             one.problem = Some("the step has no `check`".to_owned());
@@ -282,7 +285,8 @@ impl Inspector<'_> {
         }
         match step::look(maker.workplace, maker.step, maker.vars, &one.before).await {
             Ok(looked) => {
-                one.problem = (looked.finding == Finding::Indeterminate).then_some(looked.problem);
+                one.problem =
+                    (looked.finding == EffectFinding::Indeterminate).then_some(looked.problem);
                 self.record(one, looked.finding, looked.receipt)
             }
             Err(Failure { message, .. }) => {
@@ -295,15 +299,15 @@ impl Inspector<'_> {
     fn record(
         &mut self,
         one: &mut CheckedEffect,
-        finding: Finding,
+        finding: EffectFinding,
         receipt: Option<String>,
     ) -> Result<(), Error> {
         let (key, by) = (one.before.key.clone(), self.by.clone());
         (one.state, one.receipt) = (finding.into(), receipt.clone());
         one.reason_code = match finding {
-            Finding::Committed | Finding::Absent => None,
-            Finding::Partial => Some(FailureKind::PartialExternalWrite),
-            Finding::Indeterminate => Some(FailureKind::EffectCheckFailed),
+            EffectFinding::Committed | EffectFinding::Absent => None,
+            EffectFinding::Partial => Some(ReasonCode::PartialExternalWrite),
+            EffectFinding::Indeterminate => Some(ReasonCode::EffectCheckFailed),
         };
         self.append(&one.item, Event::EffectReconciled { key, finding, receipt, by })
     }
@@ -313,7 +317,7 @@ impl Inspector<'_> {
         let run = &mut *self.run;
         let broken = |job: &JobId, source| Error::Journal { job: job.clone(), source };
         hide(&run.parts.mask, &mut event);
-        let fact = Fact { agent_id: None, item_id: Some(item.clone()), event };
+        let fact = NewEvent { agent_id: None, item_id: Some(item.clone()), event };
         let records = run.parts.journal.append(vec![fact], clock::now());
         let records = records.map_err(|source| broken(&run.parts.id, source))?;
         run.parts.journal.durable().map_err(|source| broken(&run.parts.id, source))?;

@@ -17,14 +17,14 @@ use prodigy_core::{
 };
 
 use super::{
-    Error, Run,
-    merges::{MergeQueue, Old},
+    Dispatcher, Error,
+    merges::{MergeQueue, RetiredBranch},
     worker,
 };
 use crate::{
-    git::{JobTree, Repo},
+    git::{Repo, Worktree},
     queue::{Assignment, LocalQueue, WorkQueue as _},
-    step::Tools,
+    step::JobContext,
     store::Spool,
 };
 
@@ -34,9 +34,9 @@ use crate::{
 const KEPT: u32 = 20;
 
 /// The shared state of a job's worker pool.
-pub(super) struct Crew {
+pub(super) struct WorkerContext {
     pub(super) job: JobId,
-    pub(super) tools: Arc<Tools>,
+    pub(super) tools: Arc<JobContext>,
     pub(super) repo: Repo,
     pub(super) map: Arc<Map>,
     pub(super) handlers: BTreeMap<String, Vec<Step>>,
@@ -50,7 +50,7 @@ pub(super) struct Crew {
     /// Where the agents' worktrees are.
     pub(super) worktrees: PathBuf,
     /// The job's own worktree.
-    pub(super) job_tree: JobTree,
+    pub(super) job_tree: Worktree,
     /// Worktrees that nobody needs any more.
     pub(super) trash: Mutex<Vec<PathBuf>>,
     /// Keeps secrets out of what is stored.
@@ -60,7 +60,7 @@ pub(super) struct Crew {
     dead: Mutex<BTreeSet<ItemId>>,
 }
 
-impl Crew {
+impl WorkerContext {
     /// Remembers that an item failed for good.
     pub(super) fn died(&self, item: &ItemId) {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).insert(item.clone());
@@ -77,7 +77,7 @@ impl Crew {
     }
 
     /// Says that a branch is not needed.
-    pub(super) fn forget(&self, old: Old) {
+    pub(super) fn forget(&self, old: RetiredBranch) {
         if let Some(merges) = &self.merges {
             merges.forget(old);
         }
@@ -100,12 +100,12 @@ impl Crew {
 
 /// The agents that are at work, and what they share.
 #[derive(Default)]
-pub(super) struct Agents {
-    pub(super) crew: Option<Arc<Crew>>,
+pub(super) struct WorkerPool {
+    pub(super) crew: Option<Arc<WorkerContext>>,
     hired: BTreeMap<AgentId, tokio::task::JoinHandle<()>>,
 }
 
-impl Agents {
+impl WorkerPool {
     /// Hands an attempt out.
     pub(super) fn assign(&mut self, assignment: Assignment) {
         let Some(crew) = &self.crew else { return };
@@ -133,9 +133,9 @@ impl Agents {
     }
 }
 
-impl Run {
+impl Dispatcher {
     /// Returns what the agents share, made once.
-    pub(super) fn crew(&mut self) -> Result<Arc<Crew>, Error> {
+    pub(super) fn crew(&mut self) -> Result<Arc<WorkerContext>, Error> {
         if let Some(crew) = &self.parts.agents.crew {
             return Ok(Arc::clone(crew));
         }
@@ -160,7 +160,7 @@ impl Run {
         let total = self.job.map.as_ref().map_or(0, |map| map.total);
         let items = self.job.map.iter().flat_map(|map| &map.items);
         let dead = items.filter(|item| item.died.is_some()).map(|item| item.id.clone()).collect();
-        let crew = Arc::new(Crew {
+        let crew = Arc::new(WorkerContext {
             job: self.parts.id.clone(),
             tools: Arc::clone(&workplace.tools),
             repo,

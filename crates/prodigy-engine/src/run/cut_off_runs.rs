@@ -7,23 +7,25 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::{AgentCost, Heard, StreamTotals},
-    event::{Event, Fact},
+    agent::{AgentCost, StreamState, StreamTotals},
+    event::{Event, NewEvent},
     ids::ItemId,
-    policy::OnUnknown,
+    policy::OnUnknownCost,
 };
 
-use super::{Error, Run};
+use super::{Dispatcher, Error};
 use crate::{
-    process::Lines,
+    process::LineSplitter,
     step::{count_cut_off_run, not_kept, stop},
-    store::{AgentRun, Reader, forget_agent_run, noted_stream_totals, open_to_read, price_level},
+    store::{
+        AgentRun, JournalReader, forget_agent_run, noted_stream_totals, open_to_read, price_level,
+    },
 };
 
 /// The part of a transcript that is read at once.
 const PIECE: usize = 64 * 1024;
 
-impl Run {
+impl Dispatcher {
     /// Records what agents used that were at work when an earlier run of the job died; returns
     /// why the budget cannot be kept, if nobody knows what one of them cost.
     ///
@@ -66,8 +68,8 @@ impl Run {
         let budget = self.parts.settings.workflow.budget;
         let Some(message) = unknown.filter(|_| !budget.is_unlimited()) else { return Ok(()) };
         match budget.on_unknown {
-            OnUnknown::Stop => self.append(vec![stop(message)]),
-            OnUnknown::Ignore => {
+            OnUnknownCost::Stop => self.append(vec![stop(message)]),
+            OnUnknownCost::Ignore => {
                 self.parts.note(&format!("warning: {message}"));
                 Ok(())
             }
@@ -78,7 +80,7 @@ impl Run {
     fn counted_runs(&self, asked: &[AgentRun]) -> Result<BTreeSet<String>, Error> {
         let asked: BTreeSet<&str> = asked.iter().map(|run| run.id.as_str()).collect();
         let mut counted = BTreeSet::new();
-        for record in Reader::open(&self.parts.settings.layout, &self.parts.id)? {
+        for record in JournalReader::open(&self.parts.settings.layout, &self.parts.id)? {
             if let Event::AgentUsage { run: Some(run), .. } = record?.event
                 && asked.contains(run.as_str())
             {
@@ -90,7 +92,7 @@ impl Run {
 
     /// Returns what is recorded of a run, and why the budget cannot be kept if its cost is
     /// unknown.
-    fn cut_off(&self, run: &AgentRun, totals: Option<&StreamTotals>) -> (Fact, Option<String>) {
+    fn cut_off(&self, run: &AgentRun, totals: Option<&StreamTotals>) -> (NewEvent, Option<String>) {
         let settings = &self.parts.settings;
         let agent = settings.agents.get(&run.agent).map(|agent| &**agent);
         let prices = agent.and_then(|agent| agent.prices());
@@ -114,7 +116,7 @@ impl Run {
             run: Some(run.id.clone()),
         };
         let item_id = run.item_id.clone().filter(is_known);
-        (Fact { agent_id: run.agent_id, item_id, event }, message)
+        (NewEvent { agent_id: run.agent_id, item_id, event }, message)
     }
 }
 
@@ -123,18 +125,18 @@ impl Run {
 #[expect(clippy::option_option, reason = "nothing heard and nothing to hear are two things")]
 fn hear(run: &AgentRun, path: &Path, end: Option<u64>) -> Option<Option<StreamTotals>> {
     let Some(dialect) = run.dialect else { return Some(None) };
-    let mut heard = Heard::resumed(dialect, run.before, run.before_usd);
+    let mut heard = StreamState::resumed(dialect, run.before, run.before_usd);
     // What cannot be read was not heard.
     read(path, run.offset, end, &mut heard).ok();
     (heard.events() > 0).then(|| Some(heard.totals()))
 }
 
-fn read(path: &Path, begin: u64, end: Option<u64>, heard: &mut Heard) -> io::Result<()> {
+fn read(path: &Path, begin: u64, end: Option<u64>, heard: &mut StreamState) -> io::Result<()> {
     let mut file = open_to_read(path).map_err(io::Error::other)?;
     file.seek(SeekFrom::Start(begin))?;
     let length = end.map_or(u64::MAX, |end| end.saturating_sub(begin));
     let mut file = file.take(length);
-    let (mut lines, mut piece) = (Lines::default(), vec![0; PIECE]);
+    let (mut lines, mut piece) = (LineSplitter::default(), vec![0; PIECE]);
     loop {
         let count = file.read(&mut piece)?;
         if count == 0 {

@@ -8,16 +8,16 @@ use std::{
 
 use prodigy_core::{
     checkpoint::Checkpoint,
-    event::{Event, Fact, Record},
+    event::{Event, EventRecord, NewEvent},
     ids::JobId,
-    job::{self, Action, Ending, Input, ItemAction, Job, MapRules, Replays},
+    job::{self, ItemAction, Job, JobAction, JobInput, MapSettings, ReplayScheduler, RunOutcome},
     workflow::{ErrorPolicy, Map},
 };
 use tokio::sync::oneshot;
 
 use super::{
-    Error, Replayed, begin,
-    parts::{LOOK_AGAIN, Parts},
+    Error, ReplaySummary, begin,
+    parts::{LOOK_AGAIN, RunState},
     records::{awaited, hide, is_effect, stop},
     spending::is_last_word,
     watch,
@@ -28,28 +28,28 @@ use crate::{clock, store::save_checkpoint};
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(5);
 
 /// A job with everything it needs to be run on.
-pub struct Run {
-    pub(super) parts: Parts,
+pub struct Dispatcher {
+    pub(super) parts: RunState,
     pub(super) job: Job,
-    pub(super) inputs: VecDeque<Input>,
+    pub(super) inputs: VecDeque<JobInput>,
     /// The senders notified once the effects among the inputs are on disk, in the same order.
     pub(super) waiting: VecDeque<oneshot::Sender<()>>,
 }
 
 /// The decided records and actions that wait until they are on disk.
 #[derive(Default)]
-pub(super) struct Batch {
-    records: Vec<Record>,
-    actions: Vec<Action>,
+pub(super) struct DecisionBatch {
+    records: Vec<EventRecord>,
+    actions: Vec<JobAction>,
     decides: bool,
     events_only: bool,
     /// The senders notified once it is on disk.
     waiting: Vec<oneshot::Sender<()>>,
 }
 
-impl Run {
-    pub(super) fn new(parts: Parts, job: Job) -> Self {
-        Self { parts, job, inputs: VecDeque::from([Input::Begin]), waiting: VecDeque::new() }
+impl Dispatcher {
+    pub(super) fn new(parts: RunState, job: Job) -> Self {
+        Self { parts, job, inputs: VecDeque::from([JobInput::Begin]), waiting: VecDeque::new() }
     }
 
     /// Returns the job's id.
@@ -58,7 +58,7 @@ impl Run {
     }
 
     /// Runs the job to its end or to the next stop; returns how it ended and what it came to.
-    pub async fn go(mut self) -> Result<(Ending, Job, Replayed), Error> {
+    pub async fn go(mut self) -> Result<(RunOutcome, Job, ReplaySummary), Error> {
         let result = match self.turn().await {
             Ok(ending) => {
                 self.parts.agents.dismiss().await;
@@ -73,14 +73,14 @@ impl Run {
     }
 
     /// Takes inputs until one of them ends the run.
-    async fn turn(&mut self) -> Result<Ending, Error> {
+    async fn turn(&mut self) -> Result<RunOutcome, Error> {
         // A run that was killed could not take back what its last step planted.
         self.check_settings()?;
         self.begin_watch()?;
         self.keep_conflicts()?;
         self.recover_worktrees()?;
         loop {
-            let mut batch = Batch { events_only: true, ..Batch::default() };
+            let mut batch = DecisionBatch { events_only: true, ..DecisionBatch::default() };
             let first = self.next_input().await?;
             self.decide(first, &mut batch)?;
             // Whatever has happened meanwhile is written with it, so that one sync does for all.
@@ -95,12 +95,16 @@ impl Run {
     }
 
     /// Decides what follows from an input and writes it down.
-    pub(super) fn decide(&mut self, input: Input, batch: &mut Batch) -> Result<(), Error> {
-        batch.events_only &= matches!(input, Input::Inside(_));
-        if matches!(&input, Input::Inside(fact) if is_effect(&fact.event)) {
+    pub(super) fn decide(
+        &mut self,
+        input: JobInput,
+        batch: &mut DecisionBatch,
+    ) -> Result<(), Error> {
+        batch.events_only &= matches!(input, JobInput::Inside(_));
+        if matches!(&input, JobInput::Inside(fact) if is_effect(&fact.event)) {
             batch.waiting.extend(self.waiting.pop_front());
         }
-        let is_tick = matches!(input, Input::Tick);
+        let is_tick = matches!(input, JobInput::Tick);
         if is_tick {
             self.look_up_spending();
         }
@@ -116,16 +120,16 @@ impl Run {
         self.write(watched.into_iter().chain(facts).collect(), batch)?;
         batch.actions.extend(decision.actions);
         // One is enough: it looks at everything.
-        if decision.tick && !self.inputs.contains(&Input::Tick) {
-            self.inputs.push_back(Input::Tick);
+        if decision.tick && !self.inputs.contains(&JobInput::Tick) {
+            self.inputs.push_back(JobInput::Tick);
         }
         Ok(())
     }
 
-    fn decision(&self, input: Input) -> job::Decision {
+    fn decision(&self, input: JobInput) -> job::Decision {
         let (policy, replays) = (self.parts.policy.clone(), Arc::clone(&self.parts.replays));
         let map = self.parts.map.clone();
-        let surroundings = job::Surroundings {
+        let surroundings = job::DecisionContext {
             names: &self.parts.names,
             rules: self.rules(map.as_deref(), policy.as_deref(), &replays),
             spending: self.spending(),
@@ -144,19 +148,22 @@ impl Run {
         &self,
         map: Option<&'a Map>,
         policy: Option<&'a ErrorPolicy>,
-        replays: &'a Replays,
-    ) -> Option<MapRules<'a>> {
+        replays: &'a ReplayScheduler,
+    ) -> Option<MapSettings<'a>> {
         let map = map?;
         let settings = &self.parts.settings;
         let most = settings.max_parallel.or(settings.options.max_parallel);
         let max_parallel = most.unwrap_or(map.max_parallel).get();
         let needs_items = settings.options.needs_items;
         let on_conflict = &map.on_conflict;
-        Some(MapRules { max_parallel, policy: policy?, on_conflict, needs_items, replays })
+        Some(MapSettings { max_parallel, policy: policy?, on_conflict, needs_items, replays })
     }
 
     /// Makes what was decided safe, shows it, and does it; returns how the run ended, if it did.
-    pub(super) async fn carry_out(&mut self, batch: Batch) -> Result<Option<Ending>, Error> {
+    pub(super) async fn carry_out(
+        &mut self,
+        batch: DecisionBatch,
+    ) -> Result<Option<RunOutcome>, Error> {
         if batch.decides {
             let ticket = self.parts.journal.sync_ticket();
             ticket.wait().await.map_err(|source| self.journal_error(source))?;
@@ -169,12 +176,12 @@ impl Run {
             self.parts.settings.reporter.record(record, &self.job);
             self.project(record)?;
         }
-        let is_phase_over = |it: &Record| matches!(it.event, Event::PhaseCompleted { .. });
+        let is_phase_over = |it: &EventRecord| matches!(it.event, Event::PhaseCompleted { .. });
         if batch.records.iter().any(is_phase_over) {
             self.checkpoint()?;
         }
         for action in batch.actions {
-            if let Action::Finish(ending) = action {
+            if let JobAction::Finish(ending) = action {
                 self.tell_ended_replays().await;
                 self.durable()?;
                 begin::forget_guard(&self.parts.settings, &self.parts.id);
@@ -197,7 +204,7 @@ impl Run {
     }
 
     /// Waits for the next thing to happen.
-    async fn next_input(&mut self) -> Result<Input, Error> {
+    async fn next_input(&mut self) -> Result<JobInput, Error> {
         loop {
             if let Some(input) = self.ready_input().await? {
                 return Ok(input);
@@ -208,25 +215,29 @@ impl Run {
     }
 
     /// Returns the next thing that has happened already.
-    async fn ready_input(&mut self) -> Result<Option<Input>, Error> {
+    async fn ready_input(&mut self) -> Result<Option<JobInput>, Error> {
         if self.inputs.is_empty()
             && let Some(heard) = self.parts.heard()
         {
             self.hear(heard).await?;
         }
         let Some(input) = self.inputs.pop_front() else { return Ok(None) };
-        let stop = matches!(input, Input::Tick) && self.parts.is_quiet();
+        let stop = matches!(input, JobInput::Tick) && self.parts.is_quiet();
         Ok(Some(stop.then(|| self.asked_to_stop()).flatten().unwrap_or(input)))
     }
 
     /// Returns the input that stops the run, if somebody asked for it.
-    pub(super) fn asked_to_stop(&self) -> Option<Input> {
+    pub(super) fn asked_to_stop(&self) -> Option<JobInput> {
         let reason = self.parts.settings.shutdown.reason().or(self.parts.halt)?;
         Some(stop(reason, self.job.overspent))
     }
 
     /// Writes events and folds them; they are shown once they are safe.
-    pub(super) fn write(&mut self, mut facts: Vec<Fact>, batch: &mut Batch) -> Result<(), Error> {
+    pub(super) fn write(
+        &mut self,
+        mut facts: Vec<NewEvent>,
+        batch: &mut DecisionBatch,
+    ) -> Result<(), Error> {
         if facts.is_empty() {
             return Ok(());
         }
@@ -251,12 +262,12 @@ impl Run {
 
     /// Writes events, makes them safe and shows them.
     pub(super) fn append(&mut self, events: Vec<Event>) -> Result<(), Error> {
-        self.append_facts(events.into_iter().map(Fact::from).collect())
+        self.append_facts(events.into_iter().map(NewEvent::from).collect())
     }
 
     /// Writes facts, makes them safe and shows them.
-    pub(super) fn append_facts(&mut self, facts: Vec<Fact>) -> Result<(), Error> {
-        let mut batch = Batch::default();
+    pub(super) fn append_facts(&mut self, facts: Vec<NewEvent>) -> Result<(), Error> {
+        let mut batch = DecisionBatch::default();
         self.write(facts, &mut batch)?;
         if batch.decides {
             self.durable()?;
@@ -269,9 +280,9 @@ impl Run {
 
     /// Writes down what agents kept of failed items, and what they spent, while they were let go.
     fn hear_last(&mut self) -> Result<(), Error> {
-        let mut facts: Vec<Fact> = Vec::new();
+        let mut facts: Vec<NewEvent> = Vec::new();
         for input in std::mem::take(&mut self.inputs) {
-            if let Input::Inside(fact) = input {
+            if let JobInput::Inside(fact) = input {
                 facts.push(fact);
             }
         }
@@ -279,7 +290,7 @@ impl Run {
             facts.push(told.fact);
         }
         facts.retain(is_last_word);
-        let mut batch = Batch::default();
+        let mut batch = DecisionBatch::default();
         self.write(facts, &mut batch)?;
         if !batch.records.is_empty() {
             self.durable()?;
@@ -330,6 +341,6 @@ impl Run {
 }
 
 /// Returns whether an action has to be done before anything else is decided.
-fn comes_first(action: &Action) -> bool {
-    matches!(action, Action::Finish(_) | Action::Item(ItemAction::Claim { .. }))
+fn comes_first(action: &JobAction) -> bool {
+    matches!(action, JobAction::Finish(_) | JobAction::Item(ItemAction::Claim { .. }))
 }

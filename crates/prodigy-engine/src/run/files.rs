@@ -7,7 +7,7 @@ use std::{
 
 /// A pattern could not be looked for.
 #[derive(Debug, thiserror::Error)]
-pub enum PatternError {
+pub enum FilePatternError {
     /// It is not a pattern.
     #[error("`{pattern}` is not a pattern: {reason}")]
     Syntax {
@@ -38,8 +38,8 @@ pub enum PatternError {
 ///
 /// Links to directories are not followed, `.git` is not looked into, and a file whose name
 /// is not text is not passed over in silence.
-pub fn matching_files(root: &Path, pattern: &str) -> Result<Vec<String>, PatternError> {
-    let glob = glob::Pattern::new(pattern).map_err(|error| PatternError::Syntax {
+pub fn matching_files(root: &Path, pattern: &str) -> Result<Vec<String>, FilePatternError> {
+    let glob = glob::Pattern::new(pattern).map_err(|error| FilePatternError::Syntax {
         pattern: pattern.to_owned(),
         reason: error.to_string(),
     })?;
@@ -47,7 +47,7 @@ pub fn matching_files(root: &Path, pattern: &str) -> Result<Vec<String>, Pattern
     let mut found = Vec::new();
     let mut waiting = vec![PathBuf::new()];
     while let Some(directory) = waiting.pop() {
-        let cannot = |source: std::io::Error| PatternError::Read {
+        let cannot = |source: std::io::Error| FilePatternError::Read {
             pattern: pattern.to_owned(),
             directory: directory.clone(),
             source,
@@ -65,7 +65,7 @@ pub fn matching_files(root: &Path, pattern: &str) -> Result<Vec<String>, Pattern
             }
             match path.to_str() {
                 Some(name) => found.push(name.to_owned()),
-                None => return Err(PatternError::NotText { name: shown.into_owned() }),
+                None => return Err(FilePatternError::NotText { name: shown.into_owned() }),
             }
         }
     }

@@ -7,10 +7,10 @@ use prodigy_core::{
     workflow::{StepAddress, WorktreeConfig},
 };
 
-use super::crew::Crew;
+use super::crew::WorkerContext;
 use crate::{
     root_dir::{self, RootDir},
-    step::{self, Finished, Scope, Task, Workplace, worktree_fault},
+    step::{self, StepContext, StepOutcome, StepScope, StepTask, worktree_fault},
 };
 
 /// The file that names ignored files to copy, if the workflow names no other.
@@ -22,7 +22,10 @@ const LIST_LIMIT: u64 = 1024 * 1024;
 /// Copies and links what the workflow names, then runs its setup steps.
 ///
 /// Returns what has to stay when the worktree is made ready for another item.
-pub(super) async fn furnish(crew: &Crew, workplace: &Workplace) -> Result<Vec<String>, Failure> {
+pub(super) async fn furnish(
+    crew: &WorkerContext,
+    workplace: &StepContext,
+) -> Result<Vec<String>, Failure> {
     let config = &crew.map.worktree;
     let from = crew.repo.checkout().to_owned();
     let to = workplace.tree.path().to_owned();
@@ -37,18 +40,19 @@ pub(super) async fn furnish(crew: &Crew, workplace: &Workplace) -> Result<Vec<St
     });
     let brought: Result<(), Failure> = done.await.map_err(|error| failure(error.to_string()))?;
     brought?;
-    let mut scope = Scope::new(prodigy_core::vars::Vars::over(std::sync::Arc::clone(&crew.vars)));
+    let mut scope =
+        StepScope::new(prodigy_core::vars::Vars::over(std::sync::Arc::clone(&crew.vars)));
     let list = StepAddress::named("worktree");
     for (number, step) in config.setup.iter().enumerate() {
         let address = list.step(&config.setup, number);
-        let task = Task { step, address: &address, top_level: false, deadline: None };
+        let task = StepTask { step, address: &address, top_level: false, deadline: None };
         match step::run(workplace, task, &mut scope).await {
-            Finished::Skipped { .. } | Finished::GoOn(_) => {}
-            Finished::Stop { mut failure, .. } => {
+            StepOutcome::Skipped { .. } | StepOutcome::GoOn(_) => {}
+            StepOutcome::Stop { mut failure, .. } => {
                 failure.message = format!("worktree.setup: {}", failure.message);
                 return Err(failure);
             }
-            Finished::Interrupted => return Err(step::stopped()),
+            StepOutcome::Interrupted => return Err(step::stopped()),
         }
     }
     if config.setup.is_empty() && config.copy.is_empty() && config.link.is_empty() {

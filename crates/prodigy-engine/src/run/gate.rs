@@ -10,43 +10,43 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewAuditRecord},
     dlq::{DeadLetteredItem, EntryStatus},
-    event::{Allowed, Event, Record},
+    event::{Event, EventRecord, ReplayAuthorization},
     ids::{ItemId, JobId},
-    job::{Input, ItemInput, ItemState, Stage, Stopped},
-    replay::{Asked, ReplayAction, Ruling, Verdict},
+    job::{AbortedCause, ItemInput, ItemStage, ItemState, JobInput},
+    replay::{ReplayAction, ReplayDecision, ReplayTrigger, ReplayVerdict},
 };
 
 use super::{
-    Error, Run, Settings,
-    replay_ends::{ReplayEnds, ReplayedItems},
+    Dispatcher, Error, RunSettings,
+    replay_ends::{ReplayCounts, ReplayedItems},
 };
 use crate::{
-    audit::Audit,
+    audit::AuditTrail,
     clock,
-    dlq::{Bench, Queue},
-    governance::PolicyInForce,
+    dlq::{DeadLetterStore, ReplayEvaluator},
+    governance::ActivePolicy,
 };
 
 /// Decides over dead letters when they are about to be claimed.
-pub(super) struct Gate {
-    queue: Queue,
-    bench: Bench,
-    policy: PolicyInForce,
+pub(super) struct ReplayGate {
+    queue: DeadLetterStore,
+    bench: ReplayEvaluator,
+    policy: ActivePolicy,
     by: String,
     identity: IdentityKind,
     reason: Option<String>,
-    asked: Asked,
+    asked: ReplayTrigger,
     forced: BTreeSet<ItemId>,
     /// The audit records of replays that were announced and have not ended.
-    open: HashMap<ItemId, NewRecord>,
-    refused: Vec<Refused>,
+    open: HashMap<ItemId, NewAuditRecord>,
+    refused: Vec<ReplayRefusal>,
 }
 
 /// A dead letter that was planned to be replayed, and then was not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct ReplayRefusal {
     /// The item.
     pub item: ItemId,
     /// The reason of the refusal.
@@ -55,27 +55,31 @@ pub struct Refused {
 
 /// The result of a run's replays of dead letters.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Replayed {
+pub struct ReplaySummary {
     /// The number of claimed dead letters.
     pub claimed: u32,
     /// The outcomes of the replays that the run claimed or found in flight.
-    pub ends: ReplayEnds,
+    pub ends: ReplayCounts,
     /// Those that were not claimed after all.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<ReplayRefusal>,
     /// The causes of which no more were tried.
-    pub stopped: Vec<Stopped>,
+    pub stopped: Vec<AbortedCause>,
 }
 
 /// The decision over a dead letter.
-struct Admission {
-    allowed: Allowed,
+struct GateDecision {
+    allowed: ReplayAuthorization,
     forced: bool,
     signature: String,
-    record: NewRecord,
+    record: NewAuditRecord,
 }
 
-impl Gate {
-    pub(super) fn new(queue: Queue, bench: Bench, policy: PolicyInForce) -> Self {
+impl ReplayGate {
+    pub(super) fn new(
+        queue: DeadLetterStore,
+        bench: ReplayEvaluator,
+        policy: ActivePolicy,
+    ) -> Self {
         Self {
             queue,
             bench,
@@ -83,7 +87,7 @@ impl Gate {
             by: String::new(),
             identity: IdentityKind::Asserted,
             reason: None,
-            asked: Asked::Unasked,
+            asked: ReplayTrigger::Unasked,
             forced: BTreeSet::new(),
             open: HashMap::new(),
             refused: Vec::new(),
@@ -101,31 +105,31 @@ impl Gate {
     }
 
     /// Says how much the replays are wanted, and which somebody takes on themselves.
-    pub(super) fn with(self, asked: Asked, forced: BTreeSet<ItemId>) -> Self {
+    pub(super) fn with(self, asked: ReplayTrigger, forced: BTreeSet<ItemId>) -> Self {
         Self { asked, forced, ..self }
     }
 
     /// Decides over a dead letter; says why if it must not be replayed.
-    fn admit(&self, job: &JobId, item: &ItemState, now: Timestamp) -> Result<Admission, String> {
+    fn admit(&self, job: &JobId, item: &ItemState, now: Timestamp) -> Result<GateDecision, String> {
         if !self.policy.is_current().map_err(|error| error.to_string())? {
             return Err("the replay policy was changed meanwhile".to_owned());
         }
         let entry = self.entry(item)?;
         let forced = self.forced.contains(&item.id);
-        let asked = if forced { Asked::Forced } else { self.asked };
+        let asked = if forced { ReplayTrigger::Forced } else { self.asked };
         let ruling = self.bench.ruling_on(&entry, asked, now);
-        if ruling.verdict != Verdict::Replay {
+        if ruling.verdict != ReplayVerdict::Replay {
             return Err(ruling.explain().join("; "));
         }
         let wait = ruling.rule.backoff.delay(item.id.as_str(), entry.replays.saturating_add(1));
-        let allowed = Allowed {
+        let allowed = ReplayAuthorization {
             rule: ruling.rule.name.clone(),
             policy_snapshot: ruling.snapshot.to_owned(),
             approval: used(&entry, &ruling),
             wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
         };
         let record = self.record(job, &entry, &ruling);
-        Ok(Admission { allowed, forced, signature: entry.error_signature, record })
+        Ok(GateDecision { allowed, forced, signature: entry.error_signature, record })
     }
 
     /// Reads the entry of an item; it has to say what the journal says.
@@ -138,8 +142,14 @@ impl Gate {
     }
 
     /// Returns what the audit trail says before the replay.
-    fn record(&self, job: &JobId, entry: &DeadLetteredItem, ruling: &Ruling<'_>) -> NewRecord {
-        let mut record = NewRecord::new(&self.by, self.identity, AuditAction::Replay, job.clone());
+    fn record(
+        &self,
+        job: &JobId,
+        entry: &DeadLetteredItem,
+        ruling: &ReplayDecision<'_>,
+    ) -> NewAuditRecord {
+        let mut record =
+            NewAuditRecord::new(&self.by, self.identity, AuditAction::Replay, job.clone());
         record.entry = entry.item_id.to_string();
         record.revision = entry.revision;
         record.decision = Some("replay".to_owned());
@@ -151,7 +161,7 @@ impl Gate {
     }
 }
 
-impl Run {
+impl Dispatcher {
     /// Decides over dead letters that are about to be claimed. The answers come before
     /// anything else, so that nothing can happen in between.
     pub(super) async fn claim(&mut self, places: Vec<u32>) -> Result<(), Error> {
@@ -169,18 +179,18 @@ impl Run {
                 (Ok(_), None) => {}
                 (Err(why), id) => {
                     self.refuse(at, id, why);
-                    answers.push(Input::Item(ItemInput::Unclaimed { item: at }));
+                    answers.push(JobInput::Item(ItemInput::Unclaimed { item: at }));
                 }
             }
         }
         let records = admitted.iter().map(|(_, _, admission)| admission.record.clone());
         self.announce(records.collect(), now).await?;
-        for (at, id, Admission { allowed, forced, signature, record }) in admitted {
+        for (at, id, GateDecision { allowed, forced, signature, record }) in admitted {
             if let Some(gate) = &mut self.parts.gate {
                 gate.bench.count(&signature);
                 gate.open.insert(id, record);
             }
-            answers.push(Input::Item(ItemInput::Claimed { item: at, allowed, forced }));
+            answers.push(JobInput::Item(ItemInput::Claimed { item: at, allowed, forced }));
         }
         for answer in answers.into_iter().rev() {
             self.inputs.push_front(answer);
@@ -191,12 +201,16 @@ impl Run {
     fn refuse(&mut self, at: u32, item: Option<ItemId>, why: String) {
         Arc::make_mut(&mut self.parts.replays).refuse(at);
         if let (Some(gate), Some(item)) = (&mut self.parts.gate, item) {
-            gate.refused.push(Refused { item, why });
+            gate.refused.push(ReplayRefusal { item, why });
         }
     }
 
     /// Appends to the audit trail, where it keeps nobody waiting.
-    async fn announce(&mut self, records: Vec<NewRecord>, now: Timestamp) -> Result<(), Error> {
+    async fn announce(
+        &mut self,
+        records: Vec<NewAuditRecord>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         if records.is_empty() {
             return Ok(());
         }
@@ -212,18 +226,18 @@ impl Run {
     }
 
     /// Returns the audit trail, opened once.
-    fn audit(&mut self) -> Result<Arc<Audit>, Error> {
+    fn audit(&mut self) -> Result<Arc<AuditTrail>, Error> {
         if let Some(audit) = &self.parts.audit {
             return Ok(Arc::clone(audit));
         }
-        let Settings { layout, repo, .. } = &self.parts.settings;
-        let audit = Arc::new(Audit::open(layout, repo).map_err(Error::Audit)?);
+        let RunSettings { layout, repo, .. } = &self.parts.settings;
+        let audit = Arc::new(AuditTrail::open(layout, repo).map_err(Error::Audit)?);
         self.parts.audit = Some(Arc::clone(&audit));
         Ok(audit)
     }
 
     /// Returns whether a record can be about a replay, before it is taken in.
-    pub(super) fn is_of_replay(&self, record: &Record) -> Option<bool> {
+    pub(super) fn is_of_replay(&self, record: &EventRecord) -> Option<bool> {
         let map = self.job.map.as_ref()?;
         if map.replaying() == 0 && self.parts.replays.is_claimed() {
             return None;
@@ -233,7 +247,7 @@ impl Run {
     }
 
     /// Applies a record that can be about a replay: its cost, and its outcome.
-    pub(super) fn follow_replay(&mut self, record: &Record, was_replaying: bool) {
+    pub(super) fn follow_replay(&mut self, record: &EventRecord, was_replaying: bool) {
         let Some(map) = &self.job.map else { return };
         Arc::make_mut(&mut self.parts.replays).apply(record, map);
         let item = record.item_id.as_ref().and_then(|id| map.find(id));
@@ -267,27 +281,27 @@ impl Run {
     }
 
     /// Returns what became of the dead letters that were to be replayed.
-    pub(super) fn replayed(&mut self) -> Replayed {
+    pub(super) fn replayed(&mut self) -> ReplaySummary {
         let replays = &self.parts.replays;
         let (claimed, stopped) = (replays.claimed(), replays.stopped().cloned().collect());
         let refused = self.parts.gate.as_mut().map(|gate| std::mem::take(&mut gate.refused));
         let ends = self.parts.replayed_before.until(ReplayedItems::of(&self.job), claimed);
-        Replayed { claimed, ends, refused: refused.unwrap_or_default(), stopped }
+        ReplaySummary { claimed, ends, refused: refused.unwrap_or_default(), stopped }
     }
 
     /// Returns what is known of a replay that another run announced and did not finish.
-    fn unannounced(&self, item: &ItemId) -> NewRecord {
+    fn unannounced(&self, item: &ItemId) -> NewAuditRecord {
         let replays = &self.parts.replays;
         let by = if replays.by.is_empty() { "prodigy" } else { &replays.by };
         let job = self.parts.id.clone();
-        let mut record = NewRecord::new(by, IdentityKind::Asserted, AuditAction::Replay, job);
+        let mut record = NewAuditRecord::new(by, IdentityKind::Asserted, AuditAction::Replay, job);
         record.entry = item.to_string();
         record
     }
 }
 
 /// Returns the agreement that a replay uses up.
-fn used(entry: &DeadLetteredItem, ruling: &Ruling<'_>) -> Option<String> {
+fn used(entry: &DeadLetteredItem, ruling: &ReplayDecision<'_>) -> Option<String> {
     let is_needed = ruling.action == ReplayAction::RequireApproval;
     entry.approval.as_ref().filter(|_| is_needed).map(|approval| approval.digest.clone())
 }
@@ -299,17 +313,17 @@ fn cost(event: &Event) -> f64 {
 }
 
 /// Returns how a replay ended, if it did.
-fn outcome(stage: &Stage) -> Option<AuditOutcome> {
+fn outcome(stage: &ItemStage) -> Option<AuditOutcome> {
     match stage {
-        Stage::Successful => Some(AuditOutcome::Done),
-        Stage::DeadLettered | Stage::Skipped => Some(AuditOutcome::Failed),
-        Stage::Pending
-        | Stage::Waiting { .. }
-        | Stage::Running { .. }
-        | Stage::Handling { .. }
-        | Stage::Unhandled(_)
-        | Stage::Merging(_)
-        | Stage::Conflicted(_)
-        | Stage::Resolving { .. } => None,
+        ItemStage::Successful => Some(AuditOutcome::Done),
+        ItemStage::DeadLettered | ItemStage::Skipped => Some(AuditOutcome::Failed),
+        ItemStage::Pending
+        | ItemStage::Waiting { .. }
+        | ItemStage::Running { .. }
+        | ItemStage::Handling { .. }
+        | ItemStage::Unhandled(_)
+        | ItemStage::Merging(_)
+        | ItemStage::Conflicted(_)
+        | ItemStage::Resolving { .. } => None,
     }
 }

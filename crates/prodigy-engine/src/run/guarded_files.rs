@@ -7,10 +7,10 @@ use prodigy_core::{
     ids::ItemId,
 };
 
-use super::{Error, Run};
-use crate::{git::Repo, governance, store::Reader, trust};
+use super::{Dispatcher, Error};
+use crate::{git::Repo, governance, store::JournalReader, trust};
 
-impl Run {
+impl Dispatcher {
     /// Records which of those files a branch changes, each time that they are others.
     pub(super) fn name_guarded_files(
         &mut self,
@@ -34,7 +34,7 @@ impl Run {
     /// Adds the items that changed files, by the commits of their last successful attempts.
     fn add_items(&self, repo: &Repo, files: &mut [GuardedFile]) -> Result<(), Error> {
         let mut attempts: BTreeMap<ItemId, (String, String)> = BTreeMap::new();
-        for record in Reader::open(&self.parts.settings.layout, &self.parts.id)? {
+        for record in JournalReader::open(&self.parts.settings.layout, &self.parts.id)? {
             let record = record?;
             if let (Some(item), Event::AgentCompleted(done)) = (record.item_id, record.event)
                 && done.has_commits()

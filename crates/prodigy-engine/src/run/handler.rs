@@ -4,29 +4,29 @@ use std::sync::Arc;
 
 use prodigy_core::{
     event::WorkSuspended,
-    failure::{Failure, FailureKind},
+    failure::{Failure, ReasonCode},
     ids::ItemId,
-    job::{CutOff, FailedAttempt},
+    job::{FailedAttempt, SuspensionCause},
     workflow::Isolation,
 };
 
 use super::{
-    attempt::{self, Attempt},
+    attempt::{self, AttemptRunner},
     put_away::failed_reference,
-    secure::{Remains, handler_reference},
-    worker::{Desk, blocking, is_orderly},
+    secure::{AttemptRemains, handler_reference},
+    worker::{Worker, blocking, is_orderly},
 };
 use crate::{
-    queue::{Claim, CutOffHandler, Outcome, Settled, WorkQueue as _},
-    step::{Identity, Workplace, worktree_fault},
+    queue::{AttemptOutcome, Claim, FinishResponse, InterruptedHandler, WorkQueue as _},
+    step::{StepContext, StepOwner, worktree_fault},
 };
 
-impl Desk {
+impl Worker {
     /// Runs a handler that was cut off once more, on what the attempt left, and does what becomes
     /// of its item.
-    pub(super) async fn handle_again(&mut self, claim: Claim, handler: &CutOffHandler) {
+    pub(super) async fn handle_again(&mut self, claim: Claim, handler: &InterruptedHandler) {
         let (place, attempt) = (claim.assignment.item, claim.assignment.attempt);
-        let CutOffHandler { name, failed } = handler;
+        let InterruptedHandler { name, failed } = handler;
         let item = self.crew.spool.read(usize::try_from(place).unwrap_or(usize::MAX));
         let id = match &item {
             Ok(item) => item.id.clone(),
@@ -43,13 +43,14 @@ impl Desk {
         {
             return self.cannot_handle(claim, failed.clone(), broken).await;
         }
-        let mut remains = Remains { id, attempt, left: None, is_clean: true, is_secured: false };
+        let mut remains =
+            AttemptRemains { id, attempt, left: None, is_clean: true, is_secured: false };
         let settled = self.run_handler(claim, name, failed.clone(), &mut remains, resumed).await;
         self.settle(settled, remains, false).await;
     }
 
     /// Makes the worktree ready for a handler that starts over.
-    async fn prepare_handler(&mut self, id: &ItemId, identity: Identity) -> Result<(), Failure> {
+    async fn prepare_handler(&mut self, id: &ItemId, identity: StepOwner) -> Result<(), Failure> {
         self.workplace(identity, self.tip()).await?;
         self.restore_for_handler(&failed_reference(&self.crew.job, id)).await
     }
@@ -58,7 +59,7 @@ impl Desk {
     async fn cannot_handle(&mut self, claim: Claim, failed: FailedAttempt, broken: Failure) {
         let outcome = match self.interruption.take() {
             Some(cut_off) => cut_off_handler(cut_off, WorkSuspended::default()).secured(),
-            None => Outcome::Handled { failure: failed.failure, handler: Some(broken) },
+            None => AttemptOutcome::Handled { failure: failed.failure, handler: Some(broken) },
         };
         self.crew.queue.finish(claim, outcome).await;
         self.discard().await;
@@ -80,9 +81,9 @@ impl Desk {
         claim: Claim,
         name: &str,
         failed: FailedAttempt,
-        remains: &mut Remains,
-        resumed: Option<Workplace>,
-    ) -> Settled {
+        remains: &mut AttemptRemains,
+        resumed: Option<StepContext>,
+    ) -> FinishResponse {
         let identity = self.identity(&remains.id, remains.attempt);
         let FailedAttempt { step, failure } = failed;
         let told = attempt::FailedStep { step: step.as_deref(), failure: &failure };
@@ -93,7 +94,7 @@ impl Desk {
         // known of what is in it.
         remains.left = self.examine().await.ok().flatten();
         let outcome = match handler {
-            Some(broken) if self.is_stopped(&broken) => Outcome::Released,
+            Some(broken) if self.is_stopped(&broken) => AttemptOutcome::Released,
             handler => match self.interruption.take() {
                 Some(cut_off) => {
                     let work = match &workplace {
@@ -102,16 +103,16 @@ impl Desk {
                     };
                     cut_off_handler(cut_off, work)
                 }
-                None => Outcome::Handled { failure, handler },
+                None => AttemptOutcome::Handled { failure, handler },
             },
         };
-        if let Outcome::Handled { .. } = outcome {
+        if let AttemptOutcome::Handled { .. } = outcome {
             self.secure(remains).await;
         }
         self.keep_suspended(&outcome);
         let again = outcome.clone().secured();
         let settled = self.crew.queue.finish(claim, outcome).await;
-        if let Settled::Secure { claim, .. } = settled {
+        if let FinishResponse::Secure { claim, .. } = settled {
             self.secure(remains).await;
             return self.crew.queue.finish(claim, again).await;
         }
@@ -120,28 +121,28 @@ impl Desk {
 
     /// Returns whether a handler was not let finish.
     fn is_stopped(&self, broken: &Failure) -> bool {
-        broken.kind == FailureKind::Cancelled && self.crew.tools.stop.is_requested()
+        broken.kind == ReasonCode::Cancelled && self.crew.tools.stop.is_requested()
     }
 
     /// Runs the handler of the error policy; returns where, and why it failed, if it did.
     async fn handle(
         &mut self,
-        identity: &Identity,
+        identity: &StepOwner,
         place: u32,
         name: &str,
         failed: attempt::FailedStep<'_>,
-        resumed: Option<Workplace>,
-    ) -> (Option<Workplace>, Option<Failure>) {
+        resumed: Option<StepContext>,
+    ) -> (Option<StepContext>, Option<Failure>) {
         let crew = Arc::clone(&self.crew);
         let Some(steps) = crew.handlers.get(name) else {
             let message = format!("there is no handler `{name}`");
-            return (None, Some(Failure::new(FailureKind::TemplateError, message)));
+            return (None, Some(Failure::new(ReasonCode::TemplateError, message)));
         };
         let read = self.crew.spool.read(usize::try_from(place).unwrap_or(usize::MAX));
         let item = match read {
             Ok(item) => item,
             Err(error) => {
-                let failure = Failure::new(FailureKind::WorktreeError, error.to_string());
+                let failure = Failure::new(ReasonCode::WorktreeError, error.to_string());
                 return (None, Some(failure));
             }
         };
@@ -152,14 +153,14 @@ impl Desk {
             return (None, Some(failure));
         }
         let workplace = resumed.unwrap_or_else(|| self.workplace_at(identity.clone()));
-        let attempt = Attempt { crew: &crew, workplace: &workplace, item: &item, place };
+        let attempt = AttemptRunner { crew: &crew, workplace: &workplace, item: &item, place };
         let failure = attempt::handle(attempt, steps, name, failed).await;
         (Some(workplace), failure)
     }
 }
 
 /// Returns the outcome of a handler that was cut off.
-fn cut_off_handler(cut_off: CutOff, work: WorkSuspended) -> Outcome {
+fn cut_off_handler(cut_off: SuspensionCause, work: WorkSuspended) -> AttemptOutcome {
     let (duration_ms, cost_usd) = (0, 0.0);
-    Outcome::CutOff { cut_off, work: Box::new(work), duration_ms, cost_usd, secured: false }
+    AttemptOutcome::CutOff { cut_off, work: Box::new(work), duration_ms, cost_usd, secured: false }
 }

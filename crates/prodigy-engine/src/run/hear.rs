@@ -1,46 +1,46 @@
 //! Taking in what happened.
 
 use prodigy_core::{
-    failure::{Failure, FailureKind},
+    failure::{Failure, ReasonCode},
     ids::AgentId,
-    job::{Input, ItemInput},
+    job::{ItemInput, JobInput},
 };
 
-use super::{Error, Run, merges::Merge, parts::Heard};
+use super::{Dispatcher, Error, merges::MergeMessage, parts::DispatcherMessage};
 use crate::{
-    queue::{Assignment, FinishedAttempt, Outcome, WorkQueue as _},
-    step::Told,
+    queue::{Assignment, AttemptOutcome, FinishedAttempt, WorkQueue as _},
+    step::StepNotification,
 };
 
-impl Run {
+impl Dispatcher {
     /// Turns what was heard into inputs.
-    pub(super) async fn hear(&mut self, heard: Heard) -> Result<(), Error> {
+    pub(super) async fn hear(&mut self, heard: DispatcherMessage) -> Result<(), Error> {
         let input = match heard {
-            Heard::Inside(Told { fact, safe }) => {
+            DispatcherMessage::Inside(StepNotification { fact, safe }) => {
                 self.waiting.extend(safe);
-                Input::Inside(fact)
+                JobInput::Inside(fact)
             }
-            Heard::Merge(Merge::Fact(fact)) => Input::Inside(fact),
-            Heard::Ended(answer) => {
+            DispatcherMessage::Merge(MergeMessage::Fact(fact)) => JobInput::Inside(fact),
+            DispatcherMessage::Ended(answer) => {
                 self.parts.busy = false;
                 self.parts.fingerprint = answer.fingerprint;
                 if let Some(note) = &answer.note {
                     self.parts.note(note);
                 }
                 match failure(&answer.input) {
-                    Some(failure) if self.is_cut_off(failure).await => Input::Tick,
+                    Some(failure) if self.is_cut_off(failure).await => JobInput::Tick,
                     Some(_) | None => answer.input,
                 }
             }
-            Heard::Finished(finished) => self.finished(finished).await,
-            Heard::Merge(Merge::Item(input)) => {
+            DispatcherMessage::Finished(finished) => self.finished(finished).await,
+            DispatcherMessage::Merge(MergeMessage::Item(input)) => {
                 self.parts.merging = self.parts.merging.saturating_sub(1);
-                Input::Item(input)
+                JobInput::Item(input)
             }
-            Heard::Merge(Merge::Broken(error)) => return Err(error.into()),
-            Heard::Wake => {
+            DispatcherMessage::Merge(MergeMessage::Broken(error)) => return Err(error.into()),
+            DispatcherMessage::Wake => {
                 self.parts.wake = None;
-                Input::Tick
+                JobInput::Tick
             }
         };
         self.inputs.push_back(input);
@@ -48,40 +48,40 @@ impl Run {
     }
 
     /// Handles the end of an attempt.
-    async fn finished(&mut self, finished: FinishedAttempt) -> Input {
+    async fn finished(&mut self, finished: FinishedAttempt) -> JobInput {
         let Assignment { agent, item, .. } = finished.assignment;
-        if let Outcome::Failed { failure, .. } | Outcome::Unresolved { failure, .. } =
+        if let AttemptOutcome::Failed { failure, .. } | AttemptOutcome::Unresolved { failure, .. } =
             &finished.outcome
             && self.is_cut_off(failure).await
         {
             return self.release(agent);
         }
-        Input::Item(match finished.outcome {
-            Outcome::Completed(done) => ItemInput::Completed { agent, item, done },
-            Outcome::Failed { step, failure, duration_ms, cost_usd, secured } => {
+        JobInput::Item(match finished.outcome {
+            AttemptOutcome::Completed(done) => ItemInput::Completed { agent, item, done },
+            AttemptOutcome::Failed { step, failure, duration_ms, cost_usd, secured } => {
                 ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd, secured }
             }
-            Outcome::CutOff { cut_off, work, duration_ms, cost_usd, secured } => {
+            AttemptOutcome::CutOff { cut_off, work, duration_ms, cost_usd, secured } => {
                 ItemInput::CutOff { agent, item, cut_off, work, duration_ms, cost_usd, secured }
             }
-            Outcome::Handled { failure, handler } => {
+            AttemptOutcome::Handled { failure, handler } => {
                 ItemInput::Handled { agent, item, failure, handler }
             }
-            Outcome::Resolved { commit, commits, duration_ms, cost_usd } => {
+            AttemptOutcome::Resolved { commit, commits, duration_ms, cost_usd } => {
                 ItemInput::Resolved { agent, item, commit, commits, duration_ms, cost_usd }
             }
-            Outcome::Unresolved { failure, duration_ms, cost_usd } => {
+            AttemptOutcome::Unresolved { failure, duration_ms, cost_usd } => {
                 ItemInput::Unresolved { agent, item, failure, duration_ms, cost_usd }
             }
-            Outcome::Released => return self.release(agent),
+            AttemptOutcome::Released => return self.release(agent),
         })
     }
 
     /// Lets an agent go whose attempt counts as not made; the job puts it back when it is told
     /// to stop.
-    fn release(&mut self, agent: AgentId) -> Input {
+    fn release(&mut self, agent: AgentId) -> JobInput {
         self.parts.queue.settle(agent, false);
-        Input::Tick
+        JobInput::Tick
     }
 
     /// Returns whether something failed only because the run was stopped.
@@ -89,7 +89,7 @@ impl Run {
     /// Whoever stops a run may end git and supervisors with it, for instance by a signal to all
     /// of its processes. That is no fault of what was worked on.
     async fn is_cut_off(&self, failure: &Failure) -> bool {
-        let is_ours = matches!(failure.kind, FailureKind::WorktreeError | FailureKind::WorkerLost);
+        let is_ours = matches!(failure.kind, ReasonCode::WorktreeError | ReasonCode::WorkerLost);
         is_ours && self.is_stopping().await
     }
 
@@ -101,8 +101,9 @@ impl Run {
 }
 
 /// Returns why a step or the choice of items failed, if it did.
-fn failure(input: &Input) -> Option<&Failure> {
-    let (Input::StepFailed { failure, .. } | Input::Item(ItemInput::Unusable(failure))) = input
+fn failure(input: &JobInput) -> Option<&Failure> {
+    let (JobInput::StepFailed { failure, .. } | JobInput::Item(ItemInput::Unusable(failure))) =
+        input
     else {
         return None;
     };

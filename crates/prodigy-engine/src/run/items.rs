@@ -1,29 +1,29 @@
 //! Carrying out what a job decided about its items.
 
 use prodigy_core::{
-    dlq::{Letter, RunFacts},
-    event::{PauseReason, Record},
+    dlq::{DeadLetterState, RunFingerprint},
+    event::{EventRecord, PauseReason},
     ids::AgentId,
-    job::{Conflict, Input, ItemAction},
-    policy::Allowance,
+    job::{ItemAction, JobInput, MergeConflict},
+    policy::ItemBudget,
     workflow::Isolation,
 };
 
-use super::{Error, Run, perform::check_disk};
+use super::{Dispatcher, Error, perform::check_disk};
 use crate::{
-    dlq::DeadLetters,
-    git::JobTree,
-    queue::{Assignment, CutOffHandler, WorkQueue as _},
+    dlq::DeadLetterProjector,
+    git::Worktree,
+    queue::{Assignment, InterruptedHandler, WorkQueue as _},
 };
 
 /// The task of an agent with an item.
-enum Errand {
+enum ItemTask {
     Attempt,
-    Conflict(Box<Conflict>),
-    Handler(Box<CutOffHandler>),
+    Conflict(Box<MergeConflict>),
+    Handler(Box<InterruptedHandler>),
 }
 
-impl Run {
+impl Dispatcher {
     /// Does what was decided about an item.
     pub(super) fn perform_item(&mut self, action: ItemAction) -> Result<(), Error> {
         match action {
@@ -35,14 +35,14 @@ impl Run {
                 Ok(())
             }
             ItemAction::Start { agent, item, attempt, may_repeat } => {
-                self.assign(agent, item, attempt, may_repeat, Errand::Attempt)
+                self.assign(agent, item, attempt, may_repeat, ItemTask::Attempt)
             }
             ItemAction::Resolve { agent, item, attempt, conflict } => {
-                self.assign(agent, item, attempt, false, Errand::Conflict(Box::new(conflict)))
+                self.assign(agent, item, attempt, false, ItemTask::Conflict(Box::new(conflict)))
             }
             ItemAction::HandleAgain { agent, item, attempt, name, failed } => {
-                let handler = Box::new(CutOffHandler { name, failed: *failed });
-                self.assign(agent, item, attempt, false, Errand::Handler(handler))
+                let handler = Box::new(InterruptedHandler { name, failed: *failed });
+                self.assign(agent, item, attempt, false, ItemTask::Handler(handler))
             }
             ItemAction::Secure { agent, goes_on } => {
                 self.parts.queue.secure(agent, goes_on);
@@ -75,14 +75,14 @@ impl Run {
         item: u32,
         attempt: u32,
         may_repeat: bool,
-        errand: Errand,
+        errand: ItemTask,
     ) -> Result<(), Error> {
         if let Err(error) = check_disk(&self.parts.settings) {
             // It was started as far as the journal knows; it goes back with the others
             // when the run has stopped.
             self.parts.note(&error.to_string());
             self.parts.halt = Some(PauseReason::DiskFull);
-            self.inputs.push_back(Input::Tick);
+            self.inputs.push_back(JobInput::Tick);
             return Ok(());
         }
         self.crew()?;
@@ -90,9 +90,9 @@ impl Run {
         let ledger = state.and_then(|item| item.ledger.as_deref().cloned());
         let ledger = ledger.unwrap_or_default().after_lost_end(self.job.end_lost);
         let (conflict, handler) = match errand {
-            Errand::Attempt => (None, None),
-            Errand::Conflict(conflict) => (Some(conflict), None),
-            Errand::Handler(handler) => (None, Some(handler)),
+            ItemTask::Attempt => (None, None),
+            ItemTask::Conflict(conflict) => (Some(conflict), None),
+            ItemTask::Handler(handler) => (None, Some(handler)),
         };
         // Why attempts failed tells nothing about a conflict.
         let setbacks = state.filter(|_| conflict.is_none()).map(|item| item.setbacks.clone());
@@ -100,7 +100,7 @@ impl Run {
         let suspended = state.and_then(|item| item.suspended.clone());
         let spent_usd = state.map_or(0.0, |item| item.cost_usd);
         let item_usd = self.parts.settings.workflow.budget.item_usd;
-        let allowance = item_usd.map(|most_usd| Allowance { most_usd, spent_usd });
+        let allowance = item_usd.map(|most_usd| ItemBudget { most_usd, spent_usd });
         let assignment = Assignment {
             agent,
             item,
@@ -132,12 +132,12 @@ impl Run {
         }
         let snapshot = tree.snapshot()?;
         self.parts.fingerprint = None;
-        self.inputs.push_back(Input::TreeSynced(Some(snapshot)));
+        self.inputs.push_back(JobInput::TreeSynced(Some(snapshot)));
         Ok(())
     }
 
     /// Deletes the branches of items whose commits are all in the job's branch.
-    fn clear_branches(&self, tree: &JobTree) -> Result<(), Error> {
+    fn clear_branches(&self, tree: &Worktree) -> Result<(), Error> {
         let prefix = format!("prodigy/{}/", self.parts.id);
         self.parts.settings.repo.delete_item_branches(&prefix, tree.branch())?;
         Ok(())
@@ -162,7 +162,7 @@ impl Run {
 
     /// Says once that dead letters cannot be written.
     fn warn_of_letters(&mut self) {
-        if let Some(problem) = self.parts.letters.as_ref().and_then(DeadLetters::problem) {
+        if let Some(problem) = self.parts.letters.as_ref().and_then(DeadLetterProjector::problem) {
             self.parts.note(&format!(
                 "warning: dead letters cannot be written, the job goes on without them: {problem}"
             ));
@@ -170,10 +170,10 @@ impl Run {
     }
 
     /// Has what follows from a record written: the file of a dead letter, and what was spent.
-    pub(super) fn project(&mut self, record: &Record) -> Result<(), Error> {
+    pub(super) fn project(&mut self, record: &EventRecord) -> Result<(), Error> {
         self.note_spending(record);
         let Some(id) = &record.item_id else { return Ok(()) };
-        if !Letter::concerns(&record.event) {
+        if !DeadLetterState::concerns(&record.event) {
             return Ok(());
         }
         let place = self.job.map.as_ref().and_then(|map| map.find(id));
@@ -182,12 +182,12 @@ impl Run {
             let (layout, job) = (self.parts.settings.layout.clone(), self.parts.id.clone());
             let (mask, spool) = (self.parts.mask.clone(), self.spool()?);
             let started = self.job.started.as_ref();
-            let run = started.map(|started| RunFacts {
+            let run = started.map(|started| RunFingerprint {
                 workflow_hash: started.workflow_hash.clone(),
                 found: started.found.clone().unwrap_or_default(),
             });
             let (run, before) = (run.unwrap_or_default(), self.parts.before);
-            let letters = DeadLetters::start(layout, job, run, before, mask, spool);
+            let letters = DeadLetterProjector::start(layout, job, run, before, mask, spool);
             let letters = letters.map_err(|source| Error::Prepare {
                 what: "no thread can be started for dead letters".to_owned(),
                 source,

@@ -3,20 +3,23 @@
 use std::collections::BTreeSet;
 
 use prodigy_core::{
-    event::{Event, Fact, KeptWork},
+    event::{Event, KeptWork, NewEvent},
     failure::Failure,
     ids::{ItemId, JobId, OWN_STEPS},
-    job::Input,
+    job::JobInput,
     mask::Mask,
     workflow::{Body, Isolation, Leftovers, Workflow},
 };
 
 use super::{
-    Error, Run, perform,
-    worker::{Desk, blocking},
+    Dispatcher, Error, perform,
+    worker::{Worker, blocking},
 };
 use crate::{
-    git::{self, CommitResult, CommitScope, JobTree, KeepRequest, KeptFiles, Leftover, Slot},
+    git::{
+        self, CommitResult, CommitScope, KeepRequest, KeptFiles, Worktree, WorktreeSlot,
+        WorktreeStatus,
+    },
     step::{fault, trailer},
     store::{Layout, write_projection},
 };
@@ -38,13 +41,13 @@ struct WorkKeeper {
     trailer: String,
 }
 
-impl Desk {
+impl Worker {
     /// Keeps what a successful attempt left outside of its commits, and brings `left` to what is
     /// in its worktree then.
     pub(super) async fn keep_work(
         &mut self,
         id: &ItemId,
-        left: &mut Leftover,
+        left: &mut WorktreeStatus,
     ) -> Result<(), Failure> {
         let Some(mut slot) = self.slot.take() else { return Ok(()) };
         let policy = self.crew.map.leftovers;
@@ -65,7 +68,7 @@ impl Desk {
         (self.slot, *left) = (Some(slot), now);
         if let Some(kept) = kept.map_err(|error| fault(&error))? {
             let (agent_id, item_id) = (Some(self.agent), Some(id.clone()));
-            self.crew.tools.tell(Fact { agent_id, item_id, event: Event::WorkKept(kept) });
+            self.crew.tools.tell(NewEvent { agent_id, item_id, event: Event::WorkKept(kept) });
         }
         Ok(())
     }
@@ -75,8 +78,8 @@ impl WorkKeeper {
     /// Keeps what an item left in its worktree, or commits it.
     fn keep(
         &self,
-        slot: &mut Slot,
-        left: &mut Leftover,
+        slot: &mut WorktreeSlot,
+        left: &mut WorktreeStatus,
         policy: Leftovers,
         brought: &[String],
     ) -> Result<Option<Box<KeptWork>>, git::Error> {
@@ -99,7 +102,7 @@ impl WorkKeeper {
     }
 
     /// Gives names to commits that were made in a worktree and left there.
-    fn strays(&self, tree: &JobTree, head: &str) -> Result<KeptWork, git::Error> {
+    fn strays(&self, tree: &Worktree, head: &str) -> Result<KeptWork, git::Error> {
         let tips = tree.stray_commits(head)?;
         let name = format!("refs/prodigy/{}/stray/{}", self.job, self.name);
         let stray_commits = tree.repo().name_stray_commits(&tips, &name)?;
@@ -132,7 +135,7 @@ impl WorkKeeper {
     }
 }
 
-impl Run {
+impl Dispatcher {
     fn keeper(&self, name: &str) -> WorkKeeper {
         WorkKeeper {
             layout: self.parts.settings.layout.clone(),
@@ -163,7 +166,7 @@ impl Run {
 
     /// Keeps what the last step left uncommitted in files that are about to be put back to those
     /// of the job's branch.
-    pub(super) fn keep_setup_work(&mut self, tree: &JobTree) -> Result<(), Error> {
+    pub(super) fn keep_setup_work(&mut self, tree: &Worktree) -> Result<(), Error> {
         let Some(snapshot) = self.job.last_snapshot() else { return Ok(()) };
         let keeper = self.keeper(SETUP);
         let (reference, message) = (keeper.reference(), keeper.message("Keep"));
@@ -179,7 +182,7 @@ impl Run {
 
     /// Keeps what the job's worktree holds outside of its commits; returns whether all of it
     /// is safe.
-    fn keep_job_work(&mut self, tree: &JobTree) -> Result<bool, Error> {
+    fn keep_job_work(&mut self, tree: &Worktree) -> Result<bool, Error> {
         let left = tree.has_uncommitted()?;
         let keeper = self.keeper(JOB);
         let mut kept = keeper.strays(tree, &tree.head()?)?;
@@ -213,10 +216,10 @@ impl Run {
         if self.keep_job_work(&tree)? {
             let branch = perform::branch(&self.parts.id);
             self.parts.settings.repo.remove_job_worktree(tree.path(), &branch, false)?;
-            self.inputs.push_back(Input::TreeCleaned { path });
+            self.inputs.push_back(JobInput::TreeCleaned { path });
         } else {
             let reason = "it holds files that git cannot keep".to_owned();
-            self.inputs.push_back(Input::TreeKept { path, reason });
+            self.inputs.push_back(JobInput::TreeKept { path, reason });
         }
         Ok(())
     }
@@ -227,7 +230,7 @@ impl Run {
         let branch = perform::branch(&self.parts.id);
         self.parts.settings.repo.remove_job_worktree(&path, &branch, false)?;
         let path = path.to_string_lossy().into_owned();
-        self.inputs.push_back(Input::TreeCleaned { path });
+        self.inputs.push_back(JobInput::TreeCleaned { path });
         Ok(())
     }
 }

@@ -4,26 +4,26 @@ use std::{sync::Arc, time::Instant};
 
 use prodigy_core::{
     event::{Event, JobStarted, PhaseName},
-    failure::{Failure, FailureKind},
-    job::{Input, MERGE_STEPS},
+    failure::{Failure, ReasonCode},
+    job::{JobInput, MERGE_STEPS},
     workflow::{Phase, StepAddress},
 };
 use serde_json::json;
 
 use super::{
-    Error, MergeQuestion, Run,
-    parts::Answer,
+    Dispatcher, Error, MergeQuestion,
+    parts::TaskOutcome,
     suspend::{self, suspend_step},
 };
 use crate::{
-    git::{CommitLine, JobTree, MergeOutcome, MergeRequest, Repo},
+    git::{CommitLine, MergeOutcome, MergeRequest, Repo, Worktree},
     governance,
-    step::{self, Finished, Scope, Task, Workplace, worktree_fault},
+    step::{self, StepContext, StepOutcome, StepScope, StepTask, worktree_fault},
 };
 
 /// The source and the target of a merge.
 #[derive(Clone)]
-struct Route {
+struct FinalMerge {
     repo: Repo,
     source: String,
     target: String,
@@ -32,7 +32,7 @@ struct Route {
     message: String,
 }
 
-impl Run {
+impl Dispatcher {
     /// Merges the job's branch, or finds out that it cannot or may not be merged now.
     pub(super) async fn merge(&mut self) -> Result<(), Error> {
         self.check_settings()?;
@@ -55,7 +55,7 @@ impl Run {
                 },
             },
         };
-        let is_outstanding = matches!(input, Input::NotMerged { .. }) && self.parts.merge_waited;
+        let is_outstanding = matches!(input, JobInput::NotMerged { .. }) && self.parts.merge_waited;
         let elsewhere = if is_outstanding { self.merged_elsewhere()? } else { None };
         let input = elsewhere.unwrap_or(input);
         self.inputs.push_back(input);
@@ -64,20 +64,20 @@ impl Run {
 
     /// Returns that the result is in another branch than the target, if the user has put it there
     /// while the merge waited.
-    fn merged_elsewhere(&self) -> Result<Option<Input>, Error> {
+    fn merged_elsewhere(&self) -> Result<Option<JobInput>, Error> {
         let Some(tree) = &self.job.tree else { return Ok(None) };
         let repo = &self.parts.settings.repo;
         let Some(target) = repo.branch_with(&tree.branch)? else { return Ok(None) };
         let commit = repo.commit(&target)?;
         let (source, commits) = (tree.branch.clone(), self.parts.commits);
-        Ok(Some(Input::Merged { source, target, commit, commits }))
+        Ok(Some(JobInput::Merged { source, target, commit, commits }))
     }
 
     /// Finds out what there is to merge.
-    fn route(&mut self) -> Result<Result<Route, Input>, Error> {
+    fn route(&mut self) -> Result<Result<FinalMerge, JobInput>, Error> {
         let adopted = if self.job.tree.is_some() { self.tree()?.adopt_head()? } else { None };
         let (Some(started), Some(tree)) = (&self.job.started, &self.job.tree) else {
-            return Ok(Err(Input::NothingToMerge));
+            return Ok(Err(JobInput::NothingToMerge));
         };
         let repo = self.parts.settings.repo.clone();
         let branch = &tree.branch;
@@ -85,12 +85,12 @@ impl Run {
             let message = format!(
                 "the worktree is on a branch that does not contain all of `{branch}`; check out what you want and resume"
             );
-            return Ok(Err(Input::NotMerged { message, conflict: None }));
+            return Ok(Err(JobInput::NotMerged { message, conflict: None }));
         }
         let commits = repo.commits_between(&tree.base, &tree.branch)?;
         self.parts.commits = commits.len() as u64;
         if commits.is_empty() {
-            return Ok(Err(Input::NothingToMerge));
+            return Ok(Err(JobInput::NothingToMerge));
         }
         let source = tree.branch.clone();
         let Some(target) = started.target_branch.clone() else {
@@ -98,23 +98,23 @@ impl Run {
                 "HEAD was detached when the job began, so there is no branch to merge into; `prodigy resume {} --into BRANCH` merges `{source}`",
                 self.parts.id
             );
-            return Ok(Err(Input::NotMerged { message, conflict: None }));
+            return Ok(Err(JobInput::NotMerged { message, conflict: None }));
         };
         let name = started.workflow_name.clone().unwrap_or_else(|| started.workflow_file.clone());
         let message = format!("Merge {source}\n\nWorkflow: {name}\nProdigy-Job: {}", self.parts.id);
         let base = tree.base.clone();
-        Ok(Ok(Route { repo, source, target, base, commits, message }))
+        Ok(Ok(FinalMerge { repo, source, target, base, commits, message }))
     }
 
     /// Names what a person should look at before the merge, then asks whether to merge.
-    async fn ask_about(&mut self, route: &Route) -> Result<Option<Input>, Error> {
-        let Route { repo, base, source, target, .. } = route;
+    async fn ask_about(&mut self, route: &FinalMerge) -> Result<Option<JobInput>, Error> {
+        let FinalMerge { repo, base, source, target, .. } = route;
         self.name_guarded_files(repo, base, source, target)?;
         self.ask(route).await
     }
 
     /// Asks whether to merge; returns the refusal if the answer is no.
-    async fn ask(&mut self, route: &Route) -> Result<Option<Input>, Error> {
+    async fn ask(&mut self, route: &FinalMerge) -> Result<Option<JobInput>, Error> {
         if self.job.started.as_ref().is_some_and(JobStarted::merges_unasked) {
             return Ok(None);
         }
@@ -129,14 +129,14 @@ impl Run {
             Some(true) => return Ok(None),
             // Ctrl-C answered the question: the tick stops the run.
             None if self.parts.settings.shutdown.reason().is_some() => {
-                return Ok(Some(Input::Tick));
+                return Ok(Some(JobInput::Tick));
             }
             Some(false) => format!("not merged, as you said; `{command}` merges it"),
             None => format!(
                 "not merged: nobody could be asked and `-y` was not given; `{command}` merges it"
             ),
         };
-        Ok(Some(Input::NotMerged { message, conflict: None }))
+        Ok(Some(JobInput::NotMerged { message, conflict: None }))
     }
 
     /// Waits for the answer in a thread of its own: signals have to be heard meanwhile.
@@ -149,11 +149,11 @@ impl Run {
     }
 
     /// Runs the workflow's own merge steps; how they ended comes as an input.
-    fn start_merge_steps(&mut self, route: Route, phase: Phase) -> Result<(), Error> {
+    fn start_merge_steps(&mut self, route: FinalMerge, phase: Phase) -> Result<(), Error> {
         let workplace = self.workplace()?;
         self.begin_merge(&workplace)?;
         let tree = self.tree()?;
-        let mut scope = Scope::new(self.vars_of(PhaseName::Merge, 0)?);
+        let mut scope = StepScope::new(self.vars_of(PhaseName::Merge, 0)?);
         scope.vars.set("merge", self.merge_vars(&route)?);
         let ended = self.parts.ended.0.clone();
         self.parts.busy = true;
@@ -161,14 +161,14 @@ impl Run {
         drop(tokio::spawn(async move {
             let input = merge_steps(&workplace, &route, &phase, scope, tree).await;
             // The loop listens until the answer is in.
-            ended.send(Answer { input, fingerprint: None, note: None }).ok();
+            ended.send(TaskOutcome { input, fingerprint: None, note: None }).ok();
         }));
         Ok(())
     }
 
     /// Begins the steps of the merge where the steps before them ended, or goes on with them where
     /// they were cut off.
-    fn begin_merge(&mut self, workplace: &Workplace) -> Result<(), Error> {
+    fn begin_merge(&mut self, workplace: &StepContext) -> Result<(), Error> {
         let work = self.job.suspended_step(MERGE_STEPS).cloned();
         let layout = &self.parts.settings.layout;
         if let Some(saved) = suspend::load_step(layout, &self.parts.id, work.as_ref()) {
@@ -188,7 +188,7 @@ impl Run {
     }
 
     /// Merges with plain git.
-    fn merge_into_target(&mut self, route: &Route) -> Result<Input, Error> {
+    fn merge_into_target(&mut self, route: &FinalMerge) -> Result<JobInput, Error> {
         let request = MergeRequest {
             source_branch: route.source.clone(),
             target_branch: route.target.clone(),
@@ -200,13 +200,13 @@ impl Run {
         let outcome = route.repo.merge_job(&request, |update| {
             self.append(vec![Event::CheckoutUpdateStarted(Box::new(update))])
         })?;
-        let Route { source, target, .. } = route;
+        let FinalMerge { source, target, .. } = route;
         let again = format!("`prodigy resume {}`", self.parts.id);
-        let refused = |message: String| Input::NotMerged { message, conflict: None };
+        let refused = |message: String| JobInput::NotMerged { message, conflict: None };
         Ok(match outcome {
             MergeOutcome::Merged { commit, .. } => route.merged(commit),
             MergeOutcome::UpToDate => route.merged(route.repo.commit(target)?),
-            MergeOutcome::Conflict { paths } => Input::NotMerged {
+            MergeOutcome::Conflict { paths } => JobInput::NotMerged {
                 message: format!(
                     "`{source}` conflicts with `{target}` in {}; `git merge {source}` lets you resolve it",
                     shown(&paths)
@@ -232,7 +232,7 @@ impl Run {
     }
 
     /// Returns `${merge.…}`.
-    fn merge_vars(&self, route: &Route) -> Result<serde_json::Value, Error> {
+    fn merge_vars(&self, route: &FinalMerge) -> Result<serde_json::Value, Error> {
         let job = self.parts.id.as_str();
         let worktree = self.job.tree.as_ref().map(|tree| tree.path.clone()).unwrap_or_default();
         let commits: Vec<_> = route
@@ -253,7 +253,7 @@ impl Run {
     }
 }
 
-impl Route {
+impl FinalMerge {
     /// Returns whether the target holds the job's commits already.
     fn is_merged(&self) -> bool {
         // A target that cannot be looked at is refused by the merge, with the reason.
@@ -261,8 +261,8 @@ impl Route {
     }
 
     /// Says that the merge is done.
-    fn merged(&self, commit: String) -> Input {
-        Input::Merged {
+    fn merged(&self, commit: String) -> JobInput {
+        JobInput::Merged {
             source: self.source.clone(),
             target: self.target.clone(),
             commit,
@@ -273,15 +273,15 @@ impl Route {
 
 /// Runs the workflow's merge steps and checks that they merged.
 async fn merge_steps(
-    workplace: &Arc<Workplace>,
-    route: &Route,
+    workplace: &Arc<StepContext>,
+    route: &FinalMerge,
     phase: &Phase,
-    mut scope: Scope,
-    tree: JobTree,
-) -> Input {
+    mut scope: StepScope,
+    tree: Worktree,
+) -> JobInput {
     let begun = Instant::now();
     let deadline = phase.timeout.and_then(|limit| begun.checked_add(limit));
-    let fail = |step: String, failure: Failure, attempt| Input::StepFailed {
+    let fail = |step: String, failure: Failure, attempt| JobInput::StepFailed {
         step,
         attempt,
         failure,
@@ -292,14 +292,14 @@ async fn merge_steps(
     for (number, step) in phase.steps.iter().enumerate() {
         let address = list.step(&phase.steps, number);
         let path = address.path().to_owned();
-        let task = Task { step, address: &address, top_level: false, deadline };
+        let task = StepTask { step, address: &address, top_level: false, deadline };
         match step::run(workplace, task, &mut scope).await {
-            Finished::Skipped { .. } | Finished::GoOn(_) => {}
-            Finished::Stop { failure, attempt, .. } => return fail(path, failure, attempt),
-            Finished::Interrupted => {
-                let Some(cut_off) = workplace.interruption.take() else { return Input::Tick };
+            StepOutcome::Skipped { .. } | StepOutcome::GoOn(_) => {}
+            StepOutcome::Stop { failure, attempt, .. } => return fail(path, failure, attempt),
+            StepOutcome::Interrupted => {
+                let Some(cut_off) = workplace.interruption.take() else { return JobInput::Tick };
                 let work = Box::new(suspend_step(workplace, MERGE_STEPS, tree).await);
-                return Input::StepCutOff { step: path, cut_off, work };
+                return JobInput::StepCutOff { step: path, cut_off, work };
             }
         }
     }
@@ -317,7 +317,7 @@ async fn merge_steps(
                 "the merge steps ended well, but `{}` does not contain `{}`",
                 route.target, route.source
             );
-            fail(step(), Failure::new(FailureKind::MergeConflict, message), 1)
+            fail(step(), Failure::new(ReasonCode::MergeConflict, message), 1)
         }
         Err(error) => fail(step(), worktree_error(&error.to_string()), 1),
     }

@@ -9,59 +9,59 @@ use std::{
 };
 
 use prodigy_core::{
-    event::{Event, Fact},
+    event::{Event, NewEvent},
     ids::{ItemId, JobId},
-    job::{ItemInput, Merging},
+    job::{CommitRange, ItemInput},
     workflow::Preserve,
 };
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    git::{self, Guard, ItemMerge, ItemMerged, Merger, Repo},
+    git::{self, ItemMergeOutcome, ItemMergeRequest, ItemMerger, Repo, RepoGuard},
     step::trailer,
 };
 
 /// The branch of an attempt that is over.
-pub(super) struct Old {
+pub(super) struct RetiredBranch {
     pub(super) branch: String,
     /// A commit of it that something else holds, with all that is below.
     pub(super) recorded: Option<String>,
 }
 
 /// The requests to the merge thread.
-enum Order {
-    Merge { item: u32, id: ItemId, commits: Merging },
-    Forget(Old),
+enum MergeCommand {
+    Merge { item: u32, id: ItemId, commits: CommitRange },
+    Forget(RetiredBranch),
 }
 
 /// The replies of the merge thread.
-pub(super) enum Merge {
+pub(super) enum MergeMessage {
     /// The result of merging an item's commits.
     Item(ItemInput),
     /// Something worth recording happened on the way.
-    Fact(Fact),
+    Fact(NewEvent),
     /// Git would not do what was asked; the run cannot go on.
     Broken(git::Error),
 }
 
 /// Merges commits in the order in which they come.
 pub(super) struct MergeQueue {
-    orders: Option<Sender<Order>>,
+    orders: Option<Sender<MergeCommand>>,
     tip: Arc<Mutex<String>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// The state of the merge thread.
-struct Worker {
+struct MergeThread {
     repo: Repo,
-    merger: Merger,
-    guard: Guard,
+    merger: ItemMerger,
+    guard: RepoGuard,
     job: JobId,
     target: String,
     tip: Arc<Mutex<String>>,
     /// Set if branches stay when they are merged: every worktree is kept, on its branch.
     keeps_branches: bool,
-    answers: UnboundedSender<Merge>,
+    answers: UnboundedSender<MergeMessage>,
 }
 
 impl MergeQueue {
@@ -70,14 +70,14 @@ impl MergeQueue {
         repo: &Repo,
         job: &JobId,
         target: &str,
-        guard: Guard,
+        guard: RepoGuard,
         preserve: Preserve,
-        answers: UnboundedSender<Merge>,
+        answers: UnboundedSender<MergeMessage>,
     ) -> Result<Self, super::Error> {
-        let merger = Merger::start(repo, target)?;
+        let merger = ItemMerger::start(repo, target)?;
         let tip = Arc::new(Mutex::new(merger.tip().to_owned()));
         let (orders, received) = channel();
-        let worker = Worker {
+        let worker = MergeThread {
             repo: repo.clone(),
             merger,
             guard,
@@ -103,16 +103,16 @@ impl MergeQueue {
     }
 
     /// Asks for an item's commits to be merged.
-    pub(super) fn merge(&self, item: u32, id: ItemId, commits: Merging) {
-        self.order(Order::Merge { item, id, commits });
+    pub(super) fn merge(&self, item: u32, id: ItemId, commits: CommitRange) {
+        self.order(MergeCommand::Merge { item, id, commits });
     }
 
     /// Asks for a branch that nobody needs to be deleted, unless only it has its commits.
-    pub(super) fn forget(&self, old: Old) {
-        self.order(Order::Forget(old));
+    pub(super) fn forget(&self, old: RetiredBranch) {
+        self.order(MergeCommand::Forget(old));
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: MergeCommand) {
         if let Some(orders) = &self.orders {
             // A thread that is gone has said why.
             orders.send(order).ok();
@@ -130,56 +130,56 @@ impl Drop for MergeQueue {
     }
 }
 
-impl Worker {
-    fn run(mut self, orders: &Receiver<Order>) {
+impl MergeThread {
+    fn run(mut self, orders: &Receiver<MergeCommand>) {
         while let Ok(order) = orders.recv() {
             let done = match order {
-                Order::Merge { item, id, commits } => self.merge(item, &id, &commits),
-                Order::Forget(Old { branch, recorded }) => {
+                MergeCommand::Merge { item, id, commits } => self.merge(item, &id, &commits),
+                MergeCommand::Forget(RetiredBranch { branch, recorded }) => {
                     self.merger.delete_branch(&branch, recorded.as_deref())
                 }
             };
             if let Err(error) = done {
-                self.answer(Merge::Broken(error));
+                self.answer(MergeMessage::Broken(error));
                 return;
             }
         }
     }
 
-    fn merge(&mut self, item: u32, id: &ItemId, commits: &Merging) -> Result<(), git::Error> {
+    fn merge(&mut self, item: u32, id: &ItemId, commits: &CommitRange) -> Result<(), git::Error> {
         let found = self.guard.check()?;
         if !found.is_empty() {
             let changes = found.iter().map(ToString::to_string).collect();
-            self.answer(Merge::Fact(Event::GitTampering { changes }.into()));
+            self.answer(MergeMessage::Fact(Event::GitTampering { changes }.into()));
         }
         let source = super::crew::item_branch(&self.job, id);
         let message = message(&self.job, id, &format!("Merge {id}"));
         let request =
-            ItemMerge { commit: commits.head.clone(), base: commits.base.clone(), message };
+            ItemMergeRequest { commit: commits.head.clone(), base: commits.base.clone(), message };
         let target = self.target.clone();
         let merged = self.merger.merge(&request)?;
         if self.merger.was_deleted() {
             let changes = vec![super::branch::deleted(&target)];
-            self.answer(Merge::Fact(Event::GitTampering { changes }.into()));
+            self.answer(MergeMessage::Fact(Event::GitTampering { changes }.into()));
         }
         let input = match merged {
-            ItemMerged::Merged { tip } => {
+            ItemMergeOutcome::Merged { tip } => {
                 self.forget(&source)?;
                 self.tip.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&tip);
                 ItemInput::Merged { item, source, target, tip }
             }
-            ItemMerged::AlreadyMerged => {
+            ItemMergeOutcome::AlreadyMerged => {
                 self.forget(&source)?;
                 let tip = self.merger.tip().to_owned();
                 ItemInput::Merged { item, source, target, tip }
             }
-            ItemMerged::Conflict { paths } => {
+            ItemMergeOutcome::Conflict { paths } => {
                 self.repo.keep_branch(&source, &commits.head)?;
                 ItemInput::Conflict { item, target, paths }
             }
-            ItemMerged::Missing => ItemInput::CommitsGone { item },
+            ItemMergeOutcome::Missing => ItemInput::CommitsGone { item },
         };
-        self.answer(Merge::Item(input));
+        self.answer(MergeMessage::Item(input));
         Ok(())
     }
 
@@ -188,7 +188,7 @@ impl Worker {
         if self.keeps_branches { Ok(()) } else { self.merger.delete_branch(branch, None) }
     }
 
-    fn answer(&self, answer: Merge) {
+    fn answer(&self, answer: MergeMessage) {
         // A run that does not listen any more is over.
         self.answers.send(answer).ok();
     }

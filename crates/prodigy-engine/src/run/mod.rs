@@ -48,36 +48,37 @@ mod worker;
 use std::path::PathBuf;
 
 use prodigy_core::{
-    event::Record,
+    event::EventRecord,
     ids::{ItemId, JobId},
-    job::{Job, Unexpected},
+    job::{ApplyError, Job},
 };
 
 use crate::{audit, dlq, git, store};
 
 pub use begin::{
-    Beginning, Replacement, Resumption, Settings, Texts, new_job_id, relocate_guard, resume, start,
+    JobResume, NewJob, RunSettings, WorkflowCopy, WorkflowReplacement, new_job_id, relocate_guard,
+    resume, start,
 };
-pub use check::{Check, CheckedEffect, check};
-pub use dispatcher::Run;
+pub use check::{CheckedEffect, EffectCheckRequest, check};
+pub use dispatcher::Dispatcher;
 pub use environment::{EnvFileError, base_environment, parse_env_file};
-pub use files::{PatternError, matching_files};
+pub use files::{FilePatternError, matching_files};
 pub use furnish::bring_along;
-pub use gate::{Refused, Replayed};
-pub use replay::{Replay, Which};
-pub use replay_ends::ReplayEnds;
+pub use gate::{ReplayRefusal, ReplaySummary};
+pub use replay::{ReplayRequest, ReplayScope};
+pub use replay_ends::ReplayCounts;
 
 /// Sees every record once it is written.
 pub trait Reporter: Send {
     /// A record was written and taken in.
-    fn record(&mut self, record: &Record, job: &Job);
+    fn record(&mut self, record: &EventRecord, job: &Job);
 
     /// Something a person should know that is not a fact about the job.
     fn note(&mut self, note: &str);
 }
 
 /// Says whether the result may be merged.
-pub trait Confirm: Send {
+pub trait MergeConfirmer: Send {
     /// Asks; `None` means that nobody can be asked.
     fn merge(&mut self, question: &MergeQuestion) -> Option<bool>;
 }
@@ -118,7 +119,7 @@ pub enum Error {
         /// The job.
         job: JobId,
         /// The cause.
-        source: Unexpected,
+        source: ApplyError,
     },
     /// The job has no beginning.
     #[error("the journal of job `{job}` has no beginning")]

@@ -5,7 +5,7 @@ use prodigy_core::{
     workflow::Workflow,
 };
 
-use super::Settings;
+use super::RunSettings;
 
 /// Returns the options that a resumed job goes on with.
 ///
@@ -26,7 +26,7 @@ pub(super) fn resumed(
 }
 
 /// Lets the options of a job hold for this run.
-pub(super) fn apply(settings: &mut Settings, options: RunOptions) {
+pub(super) fn apply(settings: &mut RunSettings, options: RunOptions) {
     let budget = &mut settings.workflow.budget;
     budget.job_usd = options.budget_usd.or(budget.job_usd);
     settings.options = options;

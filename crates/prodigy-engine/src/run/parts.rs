@@ -8,9 +8,9 @@ use std::{
 use prodigy_core::{
     Timestamp,
     audit::AuditOutcome,
-    event::{GuardedFile, PauseReason, PhaseName, Record},
+    event::{EventRecord, GuardedFile, PauseReason, PhaseName},
     ids::{ItemId, JobId},
-    job::{Input, Job, Replays, StepNames},
+    job::{Job, JobInput, ReplayScheduler, TopLevelSteps},
     mask::Mask,
     workflow::{Body, ErrorPolicy, Map},
 };
@@ -18,57 +18,57 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{
-    Error, Settings, begin, crew::Agents, gate::Gate, merges::Merge, phase_steps,
-    replay_ends::ReplayedItems, spending::Purse,
+    Error, RunSettings, begin, crew::WorkerPool, gate::ReplayGate, merges::MergeMessage,
+    phase_steps, replay_ends::ReplayedItems, spending::BudgetTracker,
 };
 use crate::{
-    audit::Audit,
+    audit::AuditTrail,
     clock,
-    dlq::DeadLetters,
-    git::{Fingerprint, Guard, JobTree, Tripwire},
+    dlq::DeadLetterProjector,
+    git::{CheckoutBaseline, RepoGuard, Worktree, WorktreeFingerprint},
     process,
     queue::{FinishedAttempt, LocalQueue, WorkQueue as _},
-    step::{Supervisors, Told, Workplace, visible},
-    store::{JobLock, Journal, Spool},
+    step::{StepContext, StepNotification, SupervisorPool, visible},
+    store::{JobLock, JournalWriter, Spool},
 };
 
 /// The time between two looks whether nothing is under way any more, once the run is to stop.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The events of the run's event loop.
-pub(super) enum Heard {
-    Inside(Told),
-    Ended(Answer),
+pub(super) enum DispatcherMessage {
+    Inside(StepNotification),
+    Ended(TaskOutcome),
     Finished(FinishedAttempt),
-    Merge(Merge),
+    Merge(MergeMessage),
     /// It is time for something that could not start before.
     Wake,
 }
 
 /// The result of a step that was started.
-pub(super) struct Answer {
+pub(super) struct TaskOutcome {
     /// The input for the job.
-    pub(super) input: Input,
+    pub(super) input: JobInput,
     /// The worktree after it, if that is known.
-    pub(super) fingerprint: Option<Fingerprint>,
+    pub(super) fingerprint: Option<WorktreeFingerprint>,
     /// A note for the user.
     pub(super) note: Option<String>,
 }
 
 /// The state of a run, besides the job itself.
-pub(super) struct Parts {
-    pub(super) settings: Settings,
+pub(super) struct RunState {
+    pub(super) settings: RunSettings,
     pub(super) id: JobId,
-    pub(super) journal: Journal,
+    pub(super) journal: JournalWriter,
     pub(super) begun: Instant,
-    pub(super) tree: Option<JobTree>,
-    pub(super) fingerprint: Option<Fingerprint>,
-    pub(super) workplace: Option<Arc<Workplace>>,
-    pub(super) supervisors: Supervisors,
+    pub(super) tree: Option<Worktree>,
+    pub(super) fingerprint: Option<WorktreeFingerprint>,
+    pub(super) workplace: Option<Arc<StepContext>>,
+    pub(super) supervisors: SupervisorPool,
     pub(super) mask: Mask,
-    pub(super) inside: (UnboundedSender<Told>, UnboundedReceiver<Told>),
-    pub(super) ended: (UnboundedSender<Answer>, UnboundedReceiver<Answer>),
-    pub(super) merged: (UnboundedSender<Merge>, UnboundedReceiver<Merge>),
+    pub(super) inside: (UnboundedSender<StepNotification>, UnboundedReceiver<StepNotification>),
+    pub(super) ended: (UnboundedSender<TaskOutcome>, UnboundedReceiver<TaskOutcome>),
+    pub(super) merged: (UnboundedSender<MergeMessage>, UnboundedReceiver<MergeMessage>),
     /// Set while a top-level step or the selection of items is in flight.
     pub(super) busy: bool,
     /// The number of items' merges in flight.
@@ -76,21 +76,21 @@ pub(super) struct Parts {
     /// The files that decide what runs, and that the job was said to change.
     pub(super) guarded: Vec<GuardedFile>,
     pub(super) queue: LocalQueue,
-    pub(super) agents: Agents,
+    pub(super) agents: WorkerPool,
     pub(super) map: Option<Arc<Map>>,
     pub(super) policy: Option<Arc<ErrorPolicy>>,
     /// The dead letters that are tried again.
-    pub(super) replays: Arc<Replays>,
+    pub(super) replays: Arc<ReplayScheduler>,
     /// The places of those that are about to be claimed.
     pub(super) claims: Vec<u32>,
     /// The check of replays when they are about to be claimed.
-    pub(super) gate: Option<Gate>,
-    pub(super) audit: Option<Arc<Audit>>,
+    pub(super) gate: Option<ReplayGate>,
+    pub(super) audit: Option<Arc<AuditTrail>>,
     /// The replays that ended, for the audit trail.
     pub(super) ended_replays: Vec<(ItemId, AuditOutcome)>,
-    pub(super) purse: Purse,
+    pub(super) purse: BudgetTracker,
     pub(super) spool: Option<Spool>,
-    pub(super) letters: Option<DeadLetters>,
+    pub(super) letters: Option<DeadLetterProjector>,
     /// Set if the last run ended because the result could not be merged.
     pub(super) merge_waited: bool,
     /// The last record of the runs before; 0 if there were none.
@@ -104,14 +104,14 @@ pub(super) struct Parts {
     pub(super) commits: u64,
     /// The commit up to which `commits` counts.
     pub(super) counted: String,
-    pub(super) guard: Guard,
+    pub(super) guard: RepoGuard,
     /// The user's checkout when it was last checked, while the job runs.
-    pub(super) tripwire: Option<Tripwire>,
+    pub(super) tripwire: Option<CheckoutBaseline>,
     pub(super) env: Value,
     pub(super) files_changed: usize,
     /// The reason why nothing new may start, other than a signal.
     pub(super) halt: Option<PauseReason>,
-    pub(super) names: StepNames,
+    pub(super) names: TopLevelSteps,
     /// When something can start that could not before.
     pub(super) wake: Option<Timestamp>,
     pub(super) checkpointed: Instant,
@@ -120,12 +120,12 @@ pub(super) struct Parts {
     _lock: JobLock,
 }
 
-impl Parts {
+impl RunState {
     pub(super) fn new(
-        mut settings: Settings,
+        mut settings: RunSettings,
         id: JobId,
         lock: JobLock,
-        journal: Journal,
+        journal: JournalWriter,
     ) -> Result<Self, Error> {
         crate::store::create_dir(&settings.layout.state_dir(&id).join("tmp"))?;
         // A git of ours outlives us by a moment when we are killed: whoever takes the job up
@@ -153,7 +153,7 @@ impl Parts {
         };
         Ok(Self {
             names: phase_steps::step_names(&settings.workflow),
-            purse: Purse::new(&settings, &id),
+            purse: BudgetTracker::new(&settings, &id),
             settings,
             env,
             files_changed: 0,
@@ -163,7 +163,7 @@ impl Parts {
             tree: None,
             fingerprint: None,
             workplace: None,
-            supervisors: Supervisors::default(),
+            supervisors: SupervisorPool::default(),
             mask,
             inside: unbounded_channel(),
             ended: unbounded_channel(),
@@ -172,7 +172,7 @@ impl Parts {
             merging: 0,
             guarded: Vec::new(),
             queue: LocalQueue::default(),
-            agents: Agents::default(),
+            agents: WorkerPool::default(),
             map,
             policy,
             replays: Arc::default(),
@@ -205,7 +205,7 @@ impl Parts {
     }
 
     /// Waits until something happens.
-    pub(super) async fn wait(&mut self) -> Heard {
+    pub(super) async fn wait(&mut self) -> DispatcherMessage {
         let wake = self.wake.map(clock::until);
         // Who waits for a moment that is far away can still be asked to stop, now or before.
         let stop = self.settings.shutdown.stop().clone();
@@ -215,27 +215,27 @@ impl Parts {
         // What happened inside a step is written before how the step ended.
         tokio::select! {
             biased;
-            Some(told) = self.inside.1.recv() => Heard::Inside(told),
-            Some(answer) = self.ended.1.recv() => Heard::Ended(answer),
-            finished = self.queue.finished() => Heard::Finished(finished),
-            Some(merge) = self.merged.1.recv() => Heard::Merge(merge),
-            () = tokio::time::sleep(wake.unwrap_or(Duration::MAX)), if wake.is_some() => Heard::Wake,
-            () = stop.requested(), if can_be_stopped => Heard::Wake,
+            Some(told) = self.inside.1.recv() => DispatcherMessage::Inside(told),
+            Some(answer) = self.ended.1.recv() => DispatcherMessage::Ended(answer),
+            finished = self.queue.finished() => DispatcherMessage::Finished(finished),
+            Some(merge) = self.merged.1.recv() => DispatcherMessage::Merge(merge),
+            () = tokio::time::sleep(wake.unwrap_or(Duration::MAX)), if wake.is_some() => DispatcherMessage::Wake,
+            () = stop.requested(), if can_be_stopped => DispatcherMessage::Wake,
         }
     }
 
     /// Returns what has happened already, if anything has.
-    pub(super) fn heard(&mut self) -> Option<Heard> {
+    pub(super) fn heard(&mut self) -> Option<DispatcherMessage> {
         if let Ok(told) = self.inside.1.try_recv() {
-            return Some(Heard::Inside(told));
+            return Some(DispatcherMessage::Inside(told));
         }
         if let Ok(answer) = self.ended.1.try_recv() {
-            return Some(Heard::Ended(answer));
+            return Some(DispatcherMessage::Ended(answer));
         }
         if let Some(finished) = self.queue.try_finished() {
-            return Some(Heard::Finished(finished));
+            return Some(DispatcherMessage::Finished(finished));
         }
-        self.merged.1.try_recv().ok().map(Heard::Merge)
+        self.merged.1.try_recv().ok().map(DispatcherMessage::Merge)
     }
 
     /// Returns whether nothing is under way.
@@ -244,7 +244,7 @@ impl Parts {
     }
 
     /// Folds records that are in the journal and shows them.
-    pub(super) fn take_in(&mut self, job: &mut Job, records: &[Record]) -> Result<(), Error> {
+    pub(super) fn take_in(&mut self, job: &mut Job, records: &[EventRecord]) -> Result<(), Error> {
         for record in records {
             job.apply(record)
                 .map_err(|source| Error::Journalled { job: self.id.clone(), source })?;

@@ -6,49 +6,50 @@ use std::{
 };
 
 use prodigy_core::{
-    capture::Stream,
-    event::{Event, PauseReason, PhaseName, Snapshot},
+    capture::CaptureStream,
+    event::{Event, PauseReason, PhaseName, WorktreeSnapshot},
     ids::JobId,
-    job::{Action, Input},
-    policy::Retry,
+    job::{JobAction, JobInput},
+    policy::RetryPolicy,
     vars::Vars,
     workflow::{Body, Capture, StepAddress},
 };
 use serde_json::{Value, json};
 
 use super::{
-    Error, Run, Settings, begin, phase_steps,
+    Dispatcher, Error, RunSettings, begin, phase_steps,
     records::stop,
     suspend,
-    top_level::{Look, TopLevel},
+    top_level::{TopLevelStep, WorktreeProbe},
 };
 use crate::{
-    git::JobTree,
+    git::Worktree,
     step::{
-        BudgetGate, CommitRules, Identity, KnownEffects, Scope, Tools, UnknownCosts, Workplace,
+        BudgetGate, CommitRules, EffectTracker, JobContext, StepContext, StepOwner, StepScope,
+        UnknownCosts,
     },
     store::TodaySpend,
 };
 
-impl Run {
+impl Dispatcher {
     /// Does what was decided; anything that takes long answers by an input later.
-    pub(super) async fn perform(&mut self, action: Action) -> Result<(), Error> {
+    pub(super) async fn perform(&mut self, action: JobAction) -> Result<(), Error> {
         match action {
-            Action::CreateTree => self.create_tree(),
-            Action::RestoreTree(snapshot) => self.restore_tree(&snapshot),
-            Action::RunStep { phase, path, round, index, attempt } => {
+            JobAction::CreateTree => self.create_tree(),
+            JobAction::RestoreTree(snapshot) => self.restore_tree(&snapshot),
+            JobAction::RunStep { phase, path, round, index, attempt } => {
                 self.start_step(phase, path, round, index, attempt)
             }
-            Action::Item(action) => self.perform_item(action),
-            Action::SyncTree => self.sync_tree().await,
-            Action::Merge => self.merge().await,
-            Action::Halt(reason) => {
+            JobAction::Item(action) => self.perform_item(action),
+            JobAction::SyncTree => self.sync_tree().await,
+            JobAction::Merge => self.merge().await,
+            JobAction::Halt(reason) => {
                 self.halt(reason);
                 Ok(())
             }
-            Action::CleanTree => self.clean_tree(),
+            JobAction::CleanTree => self.clean_tree(),
             // The loop ends itself.
-            Action::Finish(_) => Ok(()),
+            JobAction::Finish(_) => Ok(()),
         }
     }
 
@@ -56,7 +57,7 @@ impl Run {
     fn halt(&mut self, reason: PauseReason) {
         self.parts.halt = Some(reason);
         self.parts.settings.shutdown.stop().request();
-        self.inputs.push_back(Input::Tick);
+        self.inputs.push_back(JobInput::Tick);
     }
 
     /// Makes the job's worktree.
@@ -69,12 +70,12 @@ impl Run {
         let tree = parts.settings.repo.create_job_worktree(&path, &branch, &commit)?;
         parts.tree = Some(tree);
         let path = path.to_string_lossy().into_owned();
-        self.inputs.push_back(Input::TreeReady { path, branch, commit });
+        self.inputs.push_back(JobInput::TreeReady { path, branch, commit });
         Ok(())
     }
 
     /// Returns the job's worktree, opened once.
-    pub(super) fn tree(&mut self) -> Result<JobTree, Error> {
+    pub(super) fn tree(&mut self) -> Result<Worktree, Error> {
         if let Some(tree) = &self.parts.tree {
             return Ok(tree.clone());
         }
@@ -109,7 +110,7 @@ impl Run {
     }
 
     /// Takes back what a step that was cut off did to the worktree.
-    fn restore_tree(&mut self, snapshot: &Snapshot) -> Result<(), Error> {
+    fn restore_tree(&mut self, snapshot: &WorktreeSnapshot) -> Result<(), Error> {
         let tree = self.tree()?;
         if let Some(kept) = tree.set_aside(snapshot)? {
             self.parts.note(&format!(
@@ -153,18 +154,18 @@ impl Run {
         step.captures.extend(captures.iter().map(|capture| Capture {
             name: capture.name.clone(),
             format: capture.source_format(),
-            stream: Stream::Stdout,
+            stream: CaptureStream::Stdout,
         }));
         self.count_commits(&tree)?;
         let is_resumed = self.job.suspended_step(&path).is_some();
-        let look = Look { tree, before, is_resumed };
-        let scope = Scope::new(self.vars_of(phase, round)?);
+        let look = WorktreeProbe { tree, before, is_resumed };
+        let scope = StepScope::new(self.vars_of(phase, round)?);
         let deadline = self.deadline(phase);
         let ended = self.parts.ended.0.clone();
         self.parts.busy = true;
         // The handle is not needed: the task always answers, and `go` waits for the answer.
         drop(tokio::spawn(async move {
-            let task = TopLevel { step, path, address, attempt, captures, deadline };
+            let task = TopLevelStep { step, path, address, attempt, captures, deadline };
             let answer = task.run(&workplace, look, scope).await;
             // The loop listens until the answer is in.
             ended.send(answer).ok();
@@ -173,7 +174,7 @@ impl Run {
     }
 
     /// Begins a step of the job, or goes on with it where it was cut off.
-    fn begin_work(&mut self, workplace: &Workplace, step: &str) -> Result<(), Error> {
+    fn begin_work(&mut self, workplace: &StepContext, step: &str) -> Result<(), Error> {
         let Some(work) = self.job.suspended_step(step).cloned() else {
             workplace.begin_work();
             return Ok(());
@@ -192,7 +193,7 @@ impl Run {
     }
 
     /// Counts the job's commits, if there may be new ones.
-    fn count_commits(&mut self, tree: &JobTree) -> Result<(), Error> {
+    fn count_commits(&mut self, tree: &Worktree) -> Result<(), Error> {
         let head = tree.head()?;
         if let Some(base) = self.job.tree.as_ref().map(|tree| &tree.base)
             && head != self.parts.counted
@@ -216,16 +217,16 @@ impl Run {
     }
 
     /// Returns what steps work with, made once.
-    pub(super) fn workplace(&mut self) -> Result<Arc<Workplace>, Error> {
+    pub(super) fn workplace(&mut self) -> Result<Arc<StepContext>, Error> {
         if let Some(workplace) = &self.parts.workplace {
             return Ok(workplace.clone());
         }
         let tree = self.tree()?;
         let tools = self.tools();
         let ledger = self.job.ledger.clone().after_lost_end(self.job.end_lost);
-        let workplace = Arc::new(Workplace {
+        let workplace = Arc::new(StepContext {
             tools: Arc::new(tools),
-            identity: Identity { job: self.parts.id.clone(), item: None },
+            identity: StepOwner { job: self.parts.id.clone(), item: None },
             tree,
             supervisors: self.parts.supervisors.clone(),
             spent: Mutex::default(),
@@ -234,14 +235,14 @@ impl Run {
             commit_rules: CommitRules::default(),
             interruption: Arc::default(),
             progress: Mutex::default(),
-            effects: Arc::new(KnownEffects::new(ledger, false)),
+            effects: Arc::new(EffectTracker::new(ledger, false)),
         });
         self.parts.workplace = Some(workplace.clone());
         Ok(workplace)
     }
 
     /// Returns what all steps share; to be made once, since the agents go into it.
-    pub(super) fn tools(&mut self) -> Tools {
+    pub(super) fn tools(&mut self) -> JobContext {
         let job_usd = self.job.cost_usd;
         let parts = &mut self.parts;
         let state = begin::state_dir(&parts.settings, &parts.id);
@@ -252,9 +253,9 @@ impl Run {
             Body::Sequential { .. } => None,
             Body::MapReduce(body) => body.error_policy.retry.clone(),
         };
-        Tools {
+        JobContext {
             unknown_costs: UnknownCosts::new(settings.workflow.budget),
-            patience: retry.unwrap_or_else(Retry::patience),
+            patience: retry.unwrap_or_else(RetryPolicy::patience),
             guard: parts.guard.clone(),
             program: settings.program.clone(),
             base_env: settings.base_env.clone(),
@@ -342,7 +343,7 @@ pub(super) fn branch(job: &JobId) -> String {
 }
 
 /// Refuses to go on when too little disk space is left.
-pub(super) fn check_disk(settings: &Settings) -> Result<(), Error> {
+pub(super) fn check_disk(settings: &RunSettings) -> Result<(), Error> {
     let path = settings.layout.home();
     // A file system that does not say how full it is is not taken for full.
     let Ok(seen) = rustix::fs::statvfs(path) else { return Ok(()) };

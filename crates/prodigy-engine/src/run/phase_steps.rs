@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prodigy_core::{
     event::PhaseName,
-    job::{AskingSteps, StepIdentities, StepNames},
+    job::{AgentSteps, StepIdentities, TopLevelSteps},
     workflow::{Body, SetupCapture, Step, Workflow, step_label},
 };
 
@@ -46,16 +46,16 @@ pub(super) fn setup_captures(
 }
 
 /// Returns what progress calls the top-level steps.
-pub(super) fn step_names(workflow: &Workflow) -> StepNames {
+pub(super) fn step_names(workflow: &Workflow) -> TopLevelSteps {
     let names = |phase| steps(workflow, phase).iter().map(step_label).collect();
-    StepNames {
+    TopLevelSteps {
         steps: match &workflow.body {
             Body::Sequential { .. } => names(PhaseName::Steps),
             Body::MapReduce(body) => body.map.steps.iter().map(step_label).collect(),
         },
         setup: names(PhaseName::Setup),
         reduce: names(PhaseName::Reduce),
-        asks: AskingSteps::of(workflow),
+        asks: AgentSteps::of(workflow),
         identities: StepIdentities::of(workflow),
     }
 }

@@ -7,20 +7,20 @@ use prodigy_core::{event::Event, failure::Failure, workflow::Isolation};
 use super::{
     crew::item_branch,
     furnish,
-    worker::{Desk, blocking, broken},
+    worker::{Worker, blocking, broken},
 };
 use crate::{
-    git::{JobTree, Slot},
-    step::{CommitRules, Identity, Workplace},
+    git::{Worktree, WorktreeSlot},
+    step::{CommitRules, StepContext, StepOwner},
 };
 
-impl Desk {
+impl Worker {
     /// Makes the worktree ready for an item, at a commit.
     pub(super) async fn workplace(
         &mut self,
-        identity: Identity,
+        identity: StepOwner,
         tip: String,
-    ) -> Result<Workplace, Failure> {
+    ) -> Result<StepContext, Failure> {
         let temporary = self.crew.tools.state.join("tmp").join(self.agent.to_string());
         crate::store::create_dir(&temporary).map_err(|error| broken(error.to_string()))?;
         if self.crew.map.isolation == Isolation::Shared {
@@ -58,9 +58,9 @@ impl Desk {
         Ok(self.workplace_at(identity))
     }
 
-    pub(super) fn workplace_at(&self, identity: Identity) -> Workplace {
-        let tree: &JobTree = self.slot.as_ref().map_or(&self.crew.job_tree, Slot::tree);
-        Workplace {
+    pub(super) fn workplace_at(&self, identity: StepOwner) -> StepContext {
+        let tree: &Worktree = self.slot.as_ref().map_or(&self.crew.job_tree, WorktreeSlot::tree);
+        StepContext {
             tools: Arc::clone(&self.crew.tools),
             identity,
             tree: tree.clone(),
@@ -75,7 +75,7 @@ impl Desk {
         }
     }
 
-    async fn create(&self, branch: String, tip: String) -> Result<Slot, Failure> {
+    async fn create(&self, branch: String, tip: String) -> Result<WorktreeSlot, Failure> {
         let (repo, path) = (self.crew.repo.clone(), self.path());
         blocking(move || repo.create_slot(&path, &branch, &tip)).await
     }
@@ -93,7 +93,12 @@ impl Desk {
         Ok(())
     }
 
-    async fn lease(&self, mut slot: Slot, branch: String, tip: String) -> Result<Slot, Failure> {
+    async fn lease(
+        &self,
+        mut slot: WorktreeSlot,
+        branch: String,
+        tip: String,
+    ) -> Result<WorktreeSlot, Failure> {
         let kept = self.kept.clone();
         blocking(move || slot.lease(&branch, &tip, &kept).map(|()| slot)).await
     }

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use prodigy_core::{
-    event::{Event, Fact, LeftBehind},
+    event::{AttemptArtifacts, Event, NewEvent},
     failure::Failure,
     ids::{ItemId, JobId},
     mask::Mask,
@@ -11,12 +11,12 @@ use prodigy_core::{
 };
 
 use super::{
-    crew::{Crew, item_branch},
-    worker::{Desk, blocking},
+    crew::{WorkerContext, item_branch},
+    worker::{Worker, blocking},
 };
 use crate::{
-    git::{ChangeKind, ChangedFile, Leftover, Slot},
-    step::Identity,
+    git::{ChangeKind, ChangedFile, WorktreeSlot, WorktreeStatus},
+    step::StepOwner,
     store::{self, Layout},
 };
 
@@ -25,10 +25,10 @@ const NAMED: usize = 10;
 const NAME_LENGTH: usize = 120;
 
 /// An attempt whose worktree is put away.
-pub(super) struct PutAway {
+pub(super) struct WorktreeRelease {
     pub(super) id: ItemId,
     pub(super) attempt: u32,
-    pub(super) left: Option<Leftover>,
+    pub(super) left: Option<WorktreeStatus>,
     /// Set if the item has failed for good.
     pub(super) failed: bool,
     /// Set if the worktree can be used again.
@@ -37,15 +37,15 @@ pub(super) struct PutAway {
 
 /// In which way something of an attempt is kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Keeping {
+enum Preservation {
     Worktree,
     Reference,
     Nothing,
 }
 
-impl Desk {
+impl Worker {
     /// Keeps what is worth keeping, and makes the worktree ready for the next item.
-    pub(super) async fn put_away(&mut self, ended: PutAway) {
+    pub(super) async fn put_away(&mut self, ended: WorktreeRelease) {
         let Some(slot) = self.slot.take() else { return self.tell_unseen(&ended).await };
         let is_untouched = ended.left.as_ref().is_some_and(|left| left.is_untouched);
         let keep = match self.crew.preserve {
@@ -54,9 +54,9 @@ impl Desk {
             Preserve::Never => false,
         };
         let keeping = match keep {
-            true if !ended.clean || self.crew.keeps_another() => Keeping::Worktree,
-            true => Keeping::Reference,
-            false => Keeping::Nothing,
+            true if !ended.clean || self.crew.keeps_another() => Preservation::Worktree,
+            true => Preservation::Reference,
+            false => Preservation::Nothing,
         };
         let (slot, behind) = match &ended.left {
             Some(left) if ended.failed && !left.is_untouched => {
@@ -65,14 +65,15 @@ impl Desk {
             Some(_) | None => (Some(slot), None),
         };
         let Some(slot) = slot else { return };
-        let is_nowhere = |left: &LeftBehind| left.uncommitted.is_some() && left.patch.is_none();
+        let is_nowhere =
+            |left: &AttemptArtifacts| left.uncommitted.is_some() && left.patch.is_none();
         // What is too much for a patch is kept all the same.
-        let is_lost = keeping == Keeping::Nothing && behind.as_deref().is_some_and(is_nowhere);
-        let keeping = if is_lost { Keeping::Reference } else { keeping };
+        let is_lost = keeping == Preservation::Nothing && behind.as_deref().is_some_and(is_nowhere);
+        let keeping = if is_lost { Preservation::Reference } else { keeping };
         match keeping {
-            Keeping::Worktree => self.keep_worktree(slot, ended, behind).await,
-            Keeping::Reference => self.keep_reference(slot, &ended, behind).await,
-            Keeping::Nothing => {
+            Preservation::Worktree => self.keep_worktree(slot, ended, behind).await,
+            Preservation::Reference => self.keep_reference(slot, &ended, behind).await,
+            Preservation::Nothing => {
                 self.slot = Some(slot);
                 if behind.is_some() {
                     let reason = "the item failed; no worktree is kept";
@@ -88,28 +89,28 @@ impl Desk {
     /// Finds out what an item that failed for good left behind, and writes its patch.
     async fn look_behind(
         &mut self,
-        slot: Slot,
-        ended: &PutAway,
-        left: Leftover,
-        keeping: Keeping,
-    ) -> (Option<Slot>, Option<Box<LeftBehind>>) {
+        slot: WorktreeSlot,
+        ended: &WorktreeRelease,
+        left: WorktreeStatus,
+        keeping: Preservation,
+    ) -> (Option<WorktreeSlot>, Option<Box<AttemptArtifacts>>) {
         let (crew, id) = (Arc::clone(&self.crew), ended.id.clone());
         let looked = blocking(move || {
-            if keeping == Keeping::Nothing && left.commits > 0 {
+            if keeping == Preservation::Nothing && left.commits > 0 {
                 slot.name_commits(&left.head)?;
             }
             let branch = match keeping {
-                Keeping::Worktree => slot.lasting_branch(true, &left.head, left.commits),
+                Preservation::Worktree => slot.lasting_branch(true, &left.head, left.commits),
                 // The reference has the commits, and the branch is deleted.
-                Keeping::Reference => None,
-                Keeping::Nothing => slot.lasting_branch(false, &left.head, left.commits),
+                Preservation::Reference => None,
+                Preservation::Nothing => slot.lasting_branch(false, &left.head, left.commits),
             };
             // Nothing else has what is not below HEAD.
             let astray = (left.astray > 0).then(|| slot.tree().branch().to_owned());
             let branch = astray.or(branch);
             let (uncommitted, patch) = crew.patches().uncommitted(&slot, &id, &left);
             let commits = left.commits + left.astray;
-            let behind = LeftBehind { branch, commits, uncommitted, patch };
+            let behind = AttemptArtifacts { branch, commits, uncommitted, patch };
             Ok((slot, behind))
         });
         // A slot that git would not work with is not used again.
@@ -120,13 +121,13 @@ impl Desk {
         if behind.branch.is_some() {
             self.old = None;
         }
-        let is_something = behind != LeftBehind::default();
+        let is_something = behind != AttemptArtifacts::default();
         (Some(slot), is_something.then(|| Box::new(behind)))
     }
 
     /// Says where the commits are of an item that failed for good and whose worktree could not
     /// be looked at: somebody may have removed it.
-    async fn tell_unseen(&mut self, ended: &PutAway) {
+    async fn tell_unseen(&mut self, ended: &WorktreeRelease) {
         if !ended.failed || self.crew.merges.is_none() {
             return;
         }
@@ -139,15 +140,21 @@ impl Desk {
         // What cannot be counted is not deleted either.
         let commits = counted.await.unwrap_or_default() as u64;
         if commits > 0 {
-            let left = LeftBehind { branch: Some(branch), commits, ..LeftBehind::default() };
+            let left =
+                AttemptArtifacts { branch: Some(branch), commits, ..AttemptArtifacts::default() };
             let reason = "its worktree is gone; its commits are on its branch";
             self.tell_kept(&ended.id, String::new(), reason, Some(Box::new(left)));
         }
     }
 
     /// Keeps an item's worktree as it is.
-    async fn keep_worktree(&mut self, slot: Slot, ended: PutAway, behind: Option<Box<LeftBehind>>) {
-        let PutAway { id, attempt, left, failed, .. } = ended;
+    async fn keep_worktree(
+        &mut self,
+        slot: WorktreeSlot,
+        ended: WorktreeRelease,
+        behind: Option<Box<AttemptArtifacts>>,
+    ) {
+        let WorktreeRelease { id, attempt, left, failed, .. } = ended;
         let path = self.crew.worktrees.join(id.as_str());
         // The worktree of an item that failed for good stays on its branch.
         let leave_at = left.filter(|_| !failed).map(|left| left.head);
@@ -164,9 +171,9 @@ impl Desk {
     /// Keeps a reference to all that was in an item's worktree.
     async fn keep_reference(
         &mut self,
-        slot: Slot,
-        ended: &PutAway,
-        behind: Option<Box<LeftBehind>>,
+        slot: WorktreeSlot,
+        ended: &WorktreeRelease,
+        behind: Option<Box<AttemptArtifacts>>,
     ) {
         let (name, attempt) = (failed_reference(&self.crew.job, &ended.id), ended.attempt);
         match blocking(move || slot.record(&name, attempt).map(|name| (slot, name))).await {
@@ -191,17 +198,17 @@ impl Desk {
         id: &ItemId,
         path: String,
         reason: &str,
-        left: Option<Box<LeftBehind>>,
+        left: Option<Box<AttemptArtifacts>>,
     ) {
         let event = Event::WorktreePreserved { path, reason: reason.to_owned(), left };
         let (agent_id, item_id) = (Some(self.agent), Some(id.clone()));
-        self.crew.tools.tell(Fact { agent_id, item_id, event });
+        self.crew.tools.tell(NewEvent { agent_id, item_id, event });
     }
 
     /// Gets out of the way what is left of the attempt that an item failed for good with.
     pub(super) async fn free_branch(
         &self,
-        identity: &Identity,
+        identity: &StepOwner,
         branch: &str,
     ) -> Result<(), Failure> {
         let Some(item) = identity.item.as_ref().filter(|item| self.crew.rises(&item.id)) else {
@@ -221,27 +228,27 @@ pub(super) fn failed_reference(job: &JobId, item: &ItemId) -> String {
 }
 
 /// Where patches are written.
-pub(super) struct Patches<'a> {
+pub(super) struct PatchWriter<'a> {
     pub(super) layout: &'a Layout,
     pub(super) job: &'a JobId,
     pub(super) mask: &'a Mask,
 }
 
-impl Crew {
-    pub(super) fn patches(&self) -> Patches<'_> {
-        Patches { layout: &self.tools.layout, job: &self.job, mask: &self.mask }
+impl WorkerContext {
+    pub(super) fn patches(&self) -> PatchWriter<'_> {
+        PatchWriter { layout: &self.tools.layout, job: &self.job, mask: &self.mask }
     }
 }
 
-impl Patches<'_> {
+impl PatchWriter<'_> {
     /// Describes what was not committed, and writes it as a patch; returns the patch's path.
     ///
     /// That there is no patch is no failure: the description says why.
     pub(super) fn uncommitted(
         &self,
-        slot: &Slot,
+        slot: &WorktreeSlot,
         id: &ItemId,
-        left: &Leftover,
+        left: &WorktreeStatus,
     ) -> (Option<String>, Option<String>) {
         if left.uncommitted.is_empty() {
             return (None, None);

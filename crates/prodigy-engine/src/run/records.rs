@@ -1,8 +1,8 @@
 //! Rules for records: masking of secrets, and events that must be on disk before the job goes on.
 
 use prodigy_core::{
-    event::{Event, Fact, PauseReason},
-    job::{Input, Overspent},
+    event::{Event, NewEvent, PauseReason},
+    job::{BudgetOverrun, JobInput},
     mask::Mask,
 };
 use serde_json::Value;
@@ -56,9 +56,9 @@ pub(super) fn is_effect(event: &Event) -> bool {
 }
 
 /// Returns the input that stops a run for a reason; `overspent` is the budget that is spent.
-pub(super) fn stop(reason: PauseReason, overspent: Option<Overspent>) -> Input {
+pub(super) fn stop(reason: PauseReason, overspent: Option<BudgetOverrun>) -> JobInput {
     if let Some(overspent) = overspent.filter(|_| reason == PauseReason::Budget) {
-        return Input::Stop { reason, message: overspent.message() };
+        return JobInput::Stop { reason, message: overspent.message() };
     }
     let message = match reason {
         PauseReason::Interrupted => "stopped by Ctrl-C",
@@ -72,14 +72,14 @@ pub(super) fn stop(reason: PauseReason, overspent: Option<Overspent>) -> Input {
         PauseReason::NoAccess => "an account cannot be used",
         PauseReason::Budget => "the money that was set aside is spent",
     };
-    Input::Stop { reason, message: message.to_owned() }
+    JobInput::Stop { reason, message: message.to_owned() }
 }
 
 /// Returns whether the job may go on only once an event is on disk.
 ///
 /// A step of the job's own that is done is not among them: it is written before the
 /// next one starts, which `kill -9` cannot undo, and synced a moment later.
-pub(super) fn awaited(fact: &Fact) -> bool {
+pub(super) fn awaited(fact: &NewEvent) -> bool {
     match &fact.event {
         // Whether an item's commits were merged can be seen in the branch.
         // What an item left is awaited with the record that it is done.

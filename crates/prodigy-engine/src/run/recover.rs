@@ -3,19 +3,19 @@
 use std::path::Path;
 
 use prodigy_core::{
-    event::{Event, Fact, LeftBehind},
-    failure::FailureKind,
+    event::{AttemptArtifacts, Event, NewEvent},
+    failure::ReasonCode,
     ids::{AgentId, ItemId},
-    job::{Input, POISON, Stage},
+    job::{ItemStage, JobInput, POISON},
     workflow::Preserve,
 };
 
-use super::{Error, Run, crew::item_branch, parts::Parts, perform, put_away};
+use super::{Dispatcher, Error, crew::item_branch, parts::RunState, perform, put_away};
 
 /// The reason for which the worktree of a failed item is kept.
 const FAILED: &str = "the item failed";
 
-impl Run {
+impl Dispatcher {
     /// Records the worktrees that an earlier run kept without getting to say so, makes safe what
     /// items left that are not tried again, and removes what else its agents left.
     pub(super) fn recover_worktrees(&mut self) -> Result<(), Error> {
@@ -81,8 +81,8 @@ impl Run {
         if left.uncommitted.is_empty() && commits == 0 {
             return Ok(());
         }
-        let Parts { settings, mask, id: job, policy, .. } = &self.parts;
-        let patches = put_away::Patches { layout: &settings.layout, job, mask };
+        let RunState { settings, mask, id: job, policy, .. } = &self.parts;
+        let patches = put_away::PatchWriter { layout: &settings.layout, job, mask };
         let (uncommitted, patch) = patches.uncommitted(&slot, &id, &left);
         let preserve = policy.as_ref().map(|policy| policy.preserve_worktrees);
         let keeps_worktree = preserve != Some(Preserve::Never);
@@ -98,7 +98,7 @@ impl Run {
             }
         };
         let branch = (commits > 0 || keeps_worktree).then_some(branch);
-        let behind = LeftBehind { branch, commits, uncommitted, patch };
+        let behind = AttemptArtifacts { branch, commits, uncommitted, patch };
         self.tell_found(id, kept_at, FAILED, Some(behind));
         Ok(())
     }
@@ -108,27 +108,37 @@ impl Run {
         let map = self.job.map.as_ref()?;
         let id = branch.strip_prefix("prodigy/")?.strip_prefix(self.parts.id.as_str())?;
         let (at, item) = map.find(&id.strip_prefix('/')?.parse().ok()?)?;
-        let has_failed = matches!(item.stage, Stage::DeadLettered | Stage::Skipped);
+        let has_failed = matches!(item.stage, ItemStage::DeadLettered | ItemStage::Skipped);
         let is_given_up = item.lost >= POISON || item.is_uncertain();
         let attempt = if has_failed { item.attempts } else { item.attempts.saturating_add(1) };
         let is_ours = (has_failed || is_given_up) && !map.secured.contains(&at);
         is_ours.then(|| (item.id.clone(), attempt))
     }
 
-    fn tell_found(&mut self, id: ItemId, path: String, reason: &str, left: Option<LeftBehind>) {
+    fn tell_found(
+        &mut self,
+        id: ItemId,
+        path: String,
+        reason: &str,
+        left: Option<AttemptArtifacts>,
+    ) {
         let (reason, left) = (reason.to_owned(), left.map(Box::new));
         let event = Event::WorktreePreserved { path, reason, left };
-        self.inputs.push_back(Input::Inside(Fact { agent_id: None, item_id: Some(id), event }));
+        self.inputs.push_back(JobInput::Inside(NewEvent {
+            agent_id: None,
+            item_id: Some(id),
+            event,
+        }));
     }
 
     /// Adds where the commits are of items that fail because these conflict; it is recorded
     /// before that they failed.
-    pub(super) fn with_unmerged(&self, facts: Vec<Fact>) -> Result<Vec<Fact>, Error> {
+    pub(super) fn with_unmerged(&self, facts: Vec<NewEvent>) -> Result<Vec<NewEvent>, Error> {
         let mut all = Vec::with_capacity(facts.len());
         for fact in facts {
             if let (Event::ItemDeadLettered { failure, .. }, Some(id)) =
                 (&fact.event, &fact.item_id)
-                && failure.kind == FailureKind::MergeConflict
+                && failure.kind == ReasonCode::MergeConflict
             {
                 all.extend(self.unmerged(id)?);
             }
@@ -138,19 +148,20 @@ impl Run {
     }
 
     /// Says where the commits of an item are that cannot be merged.
-    fn unmerged(&self, id: &ItemId) -> Result<Option<Fact>, Error> {
+    fn unmerged(&self, id: &ItemId) -> Result<Option<NewEvent>, Error> {
         let branch = item_branch(&self.parts.id, id);
         let commits = self.count_unmerged(&branch)?;
         if commits == 0 {
             return Ok(None);
         }
-        let left = LeftBehind { branch: Some(branch), commits, ..LeftBehind::default() };
+        let left =
+            AttemptArtifacts { branch: Some(branch), commits, ..AttemptArtifacts::default() };
         let event = Event::WorktreePreserved {
             path: String::new(),
             reason: "its commits are on its branch".to_owned(),
             left: Some(Box::new(left)),
         };
-        Ok(Some(Fact { agent_id: None, item_id: Some(id.clone()), event }))
+        Ok(Some(NewEvent { agent_id: None, item_id: Some(id.clone()), event }))
     }
 
     /// Returns how many commits of an item's branch the job's branch has not.
@@ -163,17 +174,17 @@ impl Run {
 }
 
 /// Says why the worktree of an item is kept.
-fn reason(stage: &Stage) -> &'static str {
+fn reason(stage: &ItemStage) -> &'static str {
     match stage {
-        Stage::DeadLettered | Stage::Skipped => FAILED,
-        Stage::Pending
-        | Stage::Waiting { .. }
-        | Stage::Running { .. }
-        | Stage::Handling { .. }
-        | Stage::Unhandled(_)
-        | Stage::Merging(_)
-        | Stage::Conflicted(_)
-        | Stage::Resolving { .. }
-        | Stage::Successful => "prodigy was cut off when it had kept it",
+        ItemStage::DeadLettered | ItemStage::Skipped => FAILED,
+        ItemStage::Pending
+        | ItemStage::Waiting { .. }
+        | ItemStage::Running { .. }
+        | ItemStage::Handling { .. }
+        | ItemStage::Unhandled(_)
+        | ItemStage::Merging(_)
+        | ItemStage::Conflicted(_)
+        | ItemStage::Resolving { .. }
+        | ItemStage::Successful => "prodigy was cut off when it had kept it",
     }
 }

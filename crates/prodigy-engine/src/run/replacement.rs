@@ -4,13 +4,13 @@ use prodigy_core::{
     effect::{Effect, EffectState},
     event::{JobStarted, PhaseName},
     ids::ItemId,
-    job::{Job, Stage, StepIdentities},
+    job::{ItemStage, Job, StepIdentities},
     workflow::{Counterpart, Workflow},
 };
 
-use super::{Error, Replacement};
+use super::{Error, WorkflowReplacement};
 
-impl Replacement {
+impl WorkflowReplacement {
     /// Finds out which of its steps are done, and which make the effects that were recorded.
     ///
     /// A workflow that has no step for an effect which may have been made is refused: a step
@@ -34,7 +34,7 @@ impl Replacement {
             self.find_step(effect, None, workflow)?;
         }
         for item in job.map.iter().flat_map(|map| &map.items) {
-            if matches!(item.stage, Stage::Successful | Stage::Skipped) {
+            if matches!(item.stage, ItemStage::Successful | ItemStage::Skipped) {
                 continue;
             }
             for effect in item.ledger.iter().flat_map(|ledger| ledger.effects()) {

@@ -4,26 +4,26 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use prodigy_core::{
     audit::IdentityKind,
-    dlq::{EntryStatus, RunFacts},
-    event::{PhaseName, Reopened},
+    dlq::{EntryStatus, RunFingerprint},
+    event::{JobReopening, PhaseName},
     ids::{ItemId, JobId},
-    job::{Job, Replays, Stage},
-    replay::{Asked, Velocity, Verdict},
+    job::{ItemStage, Job, ReplayScheduler},
+    replay::{ReplayTrigger, ReplayVelocity, ReplayVerdict},
 };
 
-use super::{Error, Settings, gate::Gate};
+use super::{Error, RunSettings, gate::ReplayGate};
 use crate::{
     clock,
-    dlq::{Bench, Queue, ReplayBase, Wanted},
-    governance::PolicyInForce,
+    dlq::{DeadLetterStore, ReplayBase, ReplayBatch, ReplayEvaluator},
+    governance::ActivePolicy,
     store::JobLock,
 };
 
 /// Dead letters that somebody wants to be tried again.
 #[derive(Clone, Debug)]
-pub struct Replay {
+pub struct ReplayRequest {
     /// Which.
-    pub which: Which,
+    pub which: ReplayScope,
     /// Set to run the reduce phase once more, if it had run.
     pub rerun_reduce: bool,
     /// The name of the requester.
@@ -33,20 +33,20 @@ pub struct Replay {
     /// The reason that the requester gave.
     pub reason: Option<String>,
     /// The policy that decides.
-    pub policy: PolicyInForce,
+    pub policy: ActivePolicy,
     /// The rate of the replays, never higher than the policy allows.
-    pub velocity: Velocity,
+    pub velocity: ReplayVelocity,
 }
 
 /// Which dead letters are tried again.
 #[derive(Clone, Debug)]
-pub enum Which {
+pub enum ReplayScope {
     /// Those that the policy lets without anybody asking, along with everything else.
     Unasked,
     /// These, and nothing else.
     Asked {
         /// The items.
-        wanted: Wanted,
+        wanted: ReplayBatch,
         /// Those of them that somebody takes on themselves.
         forced: BTreeSet<ItemId>,
     },
@@ -54,26 +54,26 @@ pub enum Which {
 
 /// The replays that a run plans.
 #[derive(Default)]
-pub(super) struct Planned {
-    pub(super) replays: Replays,
-    pub(super) reopened: Option<Reopened>,
-    pub(super) gate: Option<Gate>,
+pub(super) struct ReplaySetup {
+    pub(super) replays: ReplayScheduler,
+    pub(super) reopened: Option<JobReopening>,
+    pub(super) gate: Option<ReplayGate>,
 }
 
-impl Replay {
+impl ReplayRequest {
     /// Returns what is to be tried again, what that means for the job, and who decides anew
     /// when it is about to be.
     pub(super) fn plan(
         self,
-        settings: &mut Settings,
+        settings: &mut RunSettings,
         id: &JobId,
         job: &Job,
-        run: RunFacts,
+        run: RunFingerprint,
         lock: &JobLock,
-    ) -> Result<Planned, Error> {
+    ) -> Result<ReplaySetup, Error> {
         let Self { which, rerun_reduce, by, identity, reason, policy, velocity } = self;
-        let only = matches!(which, Which::Asked { .. });
-        let mut replays = Replays::new(only, by.clone(), reason.clone(), velocity);
+        let only = matches!(which, ReplayScope::Asked { .. });
+        let mut replays = ReplayScheduler::new(only, by.clone(), reason.clone(), velocity);
         let is_needed = only || job.replays_unasked() && has_dead_letters(job);
         let mut gate = None;
         let new_base = new_base(settings, job)?;
@@ -81,20 +81,25 @@ impl Replay {
             let submitter = job.started.as_ref().and_then(|started| started.by.clone());
             let base = ReplayBase::new(settings.repo.clone(), settings.layout.clone(), id.clone());
             let base = base.at(replay_commit(settings, job, new_base.as_deref())?);
-            let opened = Queue::open_held(&settings.layout, id, lock).and_then(|queue| {
-                let bench = Bench::new(Arc::clone(&policy.policy), Some(run), &queue)?;
+            let opened = DeadLetterStore::open_held(&settings.layout, id, lock).and_then(|queue| {
+                let bench = ReplayEvaluator::new(Arc::clone(&policy.policy), Some(run), &queue)?;
                 Ok((queue, bench.among(submitter, Some(by.clone())).on(base)))
             });
             match opened {
                 Ok((queue, bench)) => {
                     let (wanted, forced, asked) = match which {
-                        Which::Asked { wanted, forced } => (wanted, forced, Asked::Asked),
-                        Which::Unasked => {
-                            (unasked(&queue, &bench, settings), BTreeSet::new(), Asked::Unasked)
+                        ReplayScope::Asked { wanted, forced } => {
+                            (wanted, forced, ReplayTrigger::Asked)
                         }
+                        ReplayScope::Unasked => (
+                            unasked(&queue, &bench, settings),
+                            BTreeSet::new(),
+                            ReplayTrigger::Unasked,
+                        ),
                     };
                     want(&mut replays, &wanted, job);
-                    let asked_by = Gate::new(queue, bench, policy).asked_by(by, identity, reason);
+                    let asked_by =
+                        ReplayGate::new(queue, bench, policy).asked_by(by, identity, reason);
                     gate = Some(asked_by.with(asked, forced));
                 }
                 Err(error) if only => return Err(Error::Letters(error)),
@@ -106,7 +111,7 @@ impl Replay {
             }
         }
         let reopened = reopened(job, rerun_reduce, !replays.is_claimed(), new_base);
-        Ok(Planned { replays, reopened, gate })
+        Ok(ReplaySetup { replays, reopened, gate })
     }
 }
 
@@ -116,14 +121,18 @@ fn has_dead_letters(job: &Job) -> bool {
 }
 
 /// Returns the dead letters that the policy lets be replayed without anybody asking.
-fn unasked(queue: &Queue, bench: &Bench, settings: &mut Settings) -> Wanted {
-    let mut wanted = Wanted::default();
+fn unasked(
+    queue: &DeadLetterStore,
+    bench: &ReplayEvaluator,
+    settings: &mut RunSettings,
+) -> ReplayBatch {
+    let mut wanted = ReplayBatch::default();
     let now = clock::now();
     for heading in queue.headings() {
         match heading {
             Ok(heading) if heading.status == EntryStatus::Open => {
-                let ruling = bench.ruling(queue, &heading, Asked::Unasked, now);
-                if ruling.verdict == Verdict::Replay {
+                let ruling = bench.ruling(queue, &heading, ReplayTrigger::Unasked, now);
+                if ruling.verdict == ReplayVerdict::Replay {
                     wanted.add(&heading);
                 }
             }
@@ -136,11 +145,11 @@ fn unasked(queue: &Queue, bench: &Bench, settings: &mut Settings) -> Wanted {
 }
 
 /// Adds those of the dead letters that still are dead letters.
-fn want(replays: &mut Replays, wanted: &Wanted, job: &Job) {
+fn want(replays: &mut ReplayScheduler, wanted: &ReplayBatch, job: &Job) {
     let Some(map) = &job.map else { return };
     let dead = |id: &ItemId| {
         let (at, item) = map.find(id)?;
-        (item.stage == Stage::DeadLettered).then_some(at)
+        (item.stage == ItemStage::DeadLettered).then_some(at)
     };
     replays.want(wanted.causes().flat_map(|cause| {
         let places = cause.items.iter().filter_map(dead);
@@ -154,18 +163,22 @@ fn reopened(
     rerun_reduce: bool,
     has_replays: bool,
     base_commit: Option<String>,
-) -> Option<Reopened> {
+) -> Option<JobReopening> {
     let is_over = job.phases_done.contains(&PhaseName::Map);
     if !is_over {
         // Replays that were cut off go on, and what comes after them may have been done.
         let again = rerun_reduce && job.phases_done.contains(&PhaseName::Reduce);
-        return again.then_some(Reopened { rerun_reduce, base_commit: None });
+        return again.then_some(JobReopening { rerun_reduce, base_commit: None });
     }
-    has_replays.then_some(Reopened { rerun_reduce, base_commit })
+    has_replays.then_some(JobReopening { rerun_reduce, base_commit })
 }
 
 /// Returns the commit that replays run on: where a new worktree begins, or the job's branch.
-fn replay_commit(settings: &Settings, job: &Job, new_base: Option<&str>) -> Result<String, Error> {
+fn replay_commit(
+    settings: &RunSettings,
+    job: &Job,
+    new_base: Option<&str>,
+) -> Result<String, Error> {
     if let Some(commit) = new_base {
         return Ok(commit.to_owned());
     }
@@ -180,7 +193,7 @@ fn replay_commit(settings: &Settings, job: &Job, new_base: Option<&str>) -> Resu
 ///
 /// The earlier work of the job was merged into the branch the user started from, so the
 /// replayed items start from there.
-fn new_base(settings: &Settings, job: &Job) -> Result<Option<String>, Error> {
+fn new_base(settings: &RunSettings, job: &Job) -> Result<Option<String>, Error> {
     let repo = &settings.repo;
     if let Some(tree) = &job.tree
         && repo.branch(&tree.branch)?.is_some()

@@ -1,10 +1,10 @@
 //! The ends of the replays of one run.
 
-use prodigy_core::job::{Job, Stage};
+use prodigy_core::job::{ItemStage, Job};
 
 /// The number of replays of a run, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReplayEnds {
+pub struct ReplayCounts {
     /// Done.
     pub resolved: u32,
     /// Back in the dead letter queue.
@@ -28,28 +28,28 @@ impl ReplayedItems {
         let items = job.map.iter().flat_map(|map| &map.items);
         for item in items.filter(|item| item.replays > 0) {
             match item.stage {
-                Stage::Successful => counted.resolved += 1,
-                Stage::Skipped => counted.skipped += 1,
-                Stage::DeadLettered => {}
-                Stage::Pending
-                | Stage::Waiting { .. }
-                | Stage::Running { .. }
-                | Stage::Handling { .. }
-                | Stage::Unhandled(_)
-                | Stage::Merging(_)
-                | Stage::Conflicted(_)
-                | Stage::Resolving { .. } => counted.waiting += 1,
+                ItemStage::Successful => counted.resolved += 1,
+                ItemStage::Skipped => counted.skipped += 1,
+                ItemStage::DeadLettered => {}
+                ItemStage::Pending
+                | ItemStage::Waiting { .. }
+                | ItemStage::Running { .. }
+                | ItemStage::Handling { .. }
+                | ItemStage::Unhandled(_)
+                | ItemStage::Merging(_)
+                | ItemStage::Conflicted(_)
+                | ItemStage::Resolving { .. } => counted.waiting += 1,
             }
         }
         counted
     }
 
     /// Returns what a run came to that claimed so many and leaves this.
-    pub(super) fn until(self, after: Self, claimed: u32) -> ReplayEnds {
+    pub(super) fn until(self, after: Self, claimed: u32) -> ReplayCounts {
         let resolved = after.resolved.saturating_sub(self.resolved);
         let skipped = after.skipped.saturating_sub(self.skipped);
         let others = resolved + skipped + after.waiting;
         let dead_lettered = (self.waiting + claimed).saturating_sub(others);
-        ReplayEnds { resolved, dead_lettered, waiting: after.waiting }
+        ReplayCounts { resolved, dead_lettered, waiting: after.waiting }
     }
 }

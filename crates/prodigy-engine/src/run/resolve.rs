@@ -3,31 +3,31 @@
 use std::time::Instant;
 
 use prodigy_core::{
-    event::{Event, LeftBehind, WorkSuspended},
-    failure::{Failure, FailureKind},
+    event::{AttemptArtifacts, Event, WorkSuspended},
+    failure::{Failure, ReasonCode},
     ids::ItemId,
-    job::Conflict,
+    job::MergeConflict,
     workflow::{OnConflict, Preserve, RESOLVING, StepAddress},
 };
 use serde_json::json;
 
 use super::{
-    Error, Run,
-    attempt::Attempt,
+    Dispatcher, Error,
+    attempt::AttemptRunner,
     crew::item_branch,
     merges,
-    put_away::PutAway,
-    worker::{Desk, blocking, is_orderly},
+    put_away::WorktreeRelease,
+    worker::{Worker, blocking, is_orderly},
 };
 use crate::{
-    git::{MergeBegun, MergeEnded, OpenMerge},
-    queue::{Claim, Outcome, Settled, WorkQueue as _},
-    step::{self, Finished, Scope, Task, Workplace, millis, worktree_fault},
+    git::{MergeResolution, MergeStart, OpenMerge},
+    queue::{AttemptOutcome, Claim, FinishResponse, WorkQueue as _},
+    step::{self, StepContext, StepOutcome, StepScope, StepTask, millis, worktree_fault},
     store::SpooledItem,
 };
 
 /// The result of an agent's work on a conflict.
-enum Ended {
+enum ConflictOutcome {
     /// A commit has both sides.
     Resolved { commit: String, commits: u64 },
     /// It was not resolved.
@@ -37,17 +37,17 @@ enum Ended {
 }
 
 /// A conflict and whose it is.
-struct Case<'a> {
+struct ConflictCase<'a> {
     item: &'a SpooledItem,
     /// The item's place, from 0.
     place: u32,
     attempt: u32,
-    conflict: &'a Conflict,
+    conflict: &'a MergeConflict,
 }
 
-impl Desk {
+impl Worker {
     /// Has an agent resolve the conflict of an item, and does what becomes of it.
-    pub(super) async fn resolve(&mut self, claim: Claim, conflict: &Conflict) {
+    pub(super) async fn resolve(&mut self, claim: Claim, conflict: &MergeConflict) {
         let begun = Instant::now();
         let (place, attempt) = (claim.assignment.item, claim.assignment.attempt);
         let item = self.crew.spool.read(usize::try_from(place).unwrap_or(usize::MAX));
@@ -56,42 +56,42 @@ impl Desk {
         let ended = match item {
             Ok(item) => {
                 id = item.id.clone();
-                let case = Case { item: &item, place, attempt, conflict };
+                let case = ConflictCase { item: &item, place, attempt, conflict };
                 self.work_on(&case, &mut merge, &mut spent, &mut work).await
             }
-            Err(error) => Ended::Failed(worktree_fault(error.to_string())),
+            Err(error) => ConflictOutcome::Failed(worktree_fault(error.to_string())),
         };
         let (duration_ms, cost_usd) = (millis(begun.elapsed()), spent);
         let cut_off = self.interruption.take();
-        let is_resolved = matches!(ended, Ended::Resolved { .. });
+        let is_resolved = matches!(ended, ConflictOutcome::Resolved { .. });
         let outcome = match (ended, cut_off) {
-            (Ended::Resolved { commit, commits }, _) => {
-                Outcome::Resolved { commit, commits, duration_ms, cost_usd }
+            (ConflictOutcome::Resolved { commit, commits }, _) => {
+                AttemptOutcome::Resolved { commit, commits, duration_ms, cost_usd }
             }
-            (Ended::Failed(_) | Ended::Interrupted, Some(cut_off)) => {
+            (ConflictOutcome::Failed(_) | ConflictOutcome::Interrupted, Some(cut_off)) => {
                 let work = Box::new(work);
-                Outcome::CutOff { cut_off, work, duration_ms, cost_usd, secured: true }
+                AttemptOutcome::CutOff { cut_off, work, duration_ms, cost_usd, secured: true }
             }
-            (Ended::Interrupted, None) => Outcome::Released,
-            (Ended::Failed(failure), None) => {
-                Outcome::Unresolved { failure, duration_ms, cost_usd }
+            (ConflictOutcome::Interrupted, None) => AttemptOutcome::Released,
+            (ConflictOutcome::Failed(failure), None) => {
+                AttemptOutcome::Unresolved { failure, duration_ms, cost_usd }
             }
         };
         let left = if is_resolved { self.examine().await.ok().flatten() } else { None };
         // What git or a supervisor failed at may be tried again.
         let is_final =
-            matches!(&outcome, Outcome::Unresolved { failure, .. } if is_orderly(failure));
+            matches!(&outcome, AttemptOutcome::Unresolved { failure, .. } if is_orderly(failure));
         if is_final {
             self.put_away_open(&id, attempt, merge.take(), conflict).await;
         }
         let settled = self.crew.queue.finish(claim, outcome).await;
-        let failed = matches!(settled, Settled::Released { failed: true });
+        let failed = matches!(settled, FinishResponse::Released { failed: true });
         if failed {
             self.crew.died(&id);
         }
         if is_resolved {
             let clean = left.is_some();
-            self.put_away(PutAway { id, attempt, left, failed: false, clean }).await;
+            self.put_away(WorktreeRelease { id, attempt, left, failed: false, clean }).await;
         } else if !is_final {
             self.put_away_open(&id, attempt, merge.filter(|_| failed), conflict).await;
         }
@@ -100,22 +100,22 @@ impl Desk {
     /// Makes the merge, as far as it goes, and lets the agent finish it.
     async fn work_on(
         &mut self,
-        case: &Case<'_>,
+        case: &ConflictCase<'_>,
         open: &mut Option<OpenMerge>,
         spent: &mut f64,
         work: &mut WorkSuspended,
-    ) -> Ended {
+    ) -> ConflictOutcome {
         let identity = self.identity(&case.item.id, case.attempt);
         let at = case.conflict.commits.head.clone();
         let workplace = match self.workplace(identity, at).await {
             Ok(workplace) => workplace,
-            Err(failure) => return Ended::Failed(failure),
+            Err(failure) => return ConflictOutcome::Failed(failure),
         };
         let (job, id) = (&self.crew.job, &case.item.id);
         let message = merges::message(job, id, &format!("Merge {} into {id}", self.job_branch()));
         let ended = match self.begin(&message).await {
-            Ok(Begun::Merged(ended)) => Ok(ended),
-            Ok(Begun::Open(merge, told)) => {
+            Ok(ConflictMerge::Merged(ended)) => Ok(ended),
+            Ok(ConflictMerge::Open(merge, told)) => {
                 *open = Some(merge.clone());
                 match self.ask(&workplace, case, &merge, told).await {
                     Some(ended) => {
@@ -132,31 +132,33 @@ impl Desk {
         };
         *spent = workplace.spent();
         match ended {
-            Ok(MergeEnded::Resolved { commit, commits, dropped }) => {
+            Ok(MergeResolution::Resolved { commit, commits, dropped }) => {
                 if let Some(dropped) = dropped {
                     self.warn_of(&workplace, dropped);
                 }
-                Ended::Resolved { commit, commits }
+                ConflictOutcome::Resolved { commit, commits }
             }
-            Ok(MergeEnded::Unresolved(why)) => {
-                Ended::Failed(Failure::new(FailureKind::MergeConflict, why))
+            Ok(MergeResolution::Unresolved(why)) => {
+                ConflictOutcome::Failed(Failure::new(ReasonCode::MergeConflict, why))
             }
-            Err(failure) => Ended::Failed(failure),
+            Err(failure) => ConflictOutcome::Failed(failure),
         }
     }
 
     /// Begins the merge in the worktree.
-    async fn begin(&mut self, message: &str) -> Result<Begun, Failure> {
+    async fn begin(&mut self, message: &str) -> Result<ConflictMerge, Failure> {
         let Some(mut slot) = self.slot.take() else {
             return Err(worktree_fault("there is no worktree".to_owned()));
         };
         let (target, tip, message) = (self.job_branch(), self.tip(), message.to_owned());
         let (slot, begun) = blocking(move || {
             let begun = match slot.begin_merge(&target, &tip, &message)? {
-                MergeBegun::Clean(tree) => Begun::Merged(slot.commit_merge(&tree, &tip, &message)?),
-                MergeBegun::Stopped(merge) => {
+                MergeStart::Clean(tree) => {
+                    ConflictMerge::Merged(slot.commit_merge(&tree, &tip, &message)?)
+                }
+                MergeStart::Stopped(merge) => {
                     let told = slot.told_sides(&merge)?;
-                    Begun::Open(*merge, told)
+                    ConflictMerge::Open(*merge, told)
                 }
             };
             Ok((slot, begun))
@@ -169,17 +171,17 @@ impl Desk {
     /// Asks the agent; returns how that ended, if it did not end well.
     async fn ask(
         &self,
-        workplace: &Workplace,
-        case: &Case<'_>,
+        workplace: &StepContext,
+        case: &ConflictCase<'_>,
         merge: &OpenMerge,
         (ours_log, theirs_log): (String, String),
-    ) -> Option<Ended> {
+    ) -> Option<ConflictOutcome> {
         let OnConflict::Resolve(step) = &self.crew.map.on_conflict else {
             let message = "no agent resolves conflicts";
-            return Some(Ended::Failed(Failure::new(FailureKind::MergeConflict, message)));
+            return Some(ConflictOutcome::Failed(Failure::new(ReasonCode::MergeConflict, message)));
         };
         let (crew, item, place) = (&*self.crew, case.item, case.place);
-        let mut vars = Attempt { crew, workplace, item, place }.vars();
+        let mut vars = AttemptRunner { crew, workplace, item, place }.vars();
         let paths: Vec<String> = merge.paths().iter().map(|path| format!("- {path}")).collect();
         vars.set(
             "conflict",
@@ -195,28 +197,28 @@ impl Desk {
         );
         let deadline = crew.map.agent_timeout.and_then(|most| Instant::now().checked_add(most));
         let address = StepAddress::named(RESOLVING);
-        let task = Task { step, address: &address, top_level: false, deadline };
-        match step::run(workplace, task, &mut Scope::new(vars)).await {
-            Finished::GoOn(_) | Finished::Skipped { .. } => None,
-            Finished::Stop { failure, .. } => Some(Ended::Failed(failure)),
-            Finished::Interrupted => Some(Ended::Interrupted),
+        let task = StepTask { step, address: &address, top_level: false, deadline };
+        match step::run(workplace, task, &mut StepScope::new(vars)).await {
+            StepOutcome::GoOn(_) | StepOutcome::Skipped { .. } => None,
+            StepOutcome::Stop { failure, .. } => Some(ConflictOutcome::Failed(failure)),
+            StepOutcome::Interrupted => Some(ConflictOutcome::Interrupted),
         }
     }
 
     /// Looks at what the agent made of the merge.
     async fn look(
         &mut self,
-        workplace: &Workplace,
+        workplace: &StepContext,
         merge: OpenMerge,
         message: String,
-    ) -> Result<MergeEnded, Failure> {
+    ) -> Result<MergeResolution, Failure> {
         workplace.check_settings()?;
         let Some(mut slot) = self.slot.take() else {
             return Err(worktree_fault("there is no worktree".to_owned()));
         };
         let (slot, ended) = blocking(move || {
             let ended = slot.end_merge(&merge, &message);
-            if !matches!(ended, Ok(MergeEnded::Resolved { .. })) {
+            if !matches!(ended, Ok(MergeResolution::Resolved { .. })) {
                 slot.give_merge_up(&merge)?;
             }
             Ok((slot, ended?))
@@ -227,7 +229,7 @@ impl Desk {
     }
 
     /// Warns of changes that a resolution has not kept.
-    fn warn_of(&self, workplace: &Workplace, dropped: String) {
+    fn warn_of(&self, workplace: &StepContext, dropped: String) {
         let agent = self.crew.map.on_conflict.resolver().unwrap_or_default().to_owned();
         let step = RESOLVING.to_owned();
         workplace.tell(Event::AgentWarned { step, agent, message: dropped });
@@ -247,7 +249,7 @@ impl Desk {
         id: &ItemId,
         attempt: u32,
         merge: Option<OpenMerge>,
-        conflict: &Conflict,
+        conflict: &MergeConflict,
     ) {
         let is_kept = match self.crew.preserve {
             Preserve::Failed | Preserve::Always => merge.is_some() && self.crew.keeps_another(),
@@ -259,7 +261,8 @@ impl Desk {
         let path = self.crew.worktrees.join(id.as_str());
         let branch = Some(item_branch(&self.crew.job, id));
         let commits = conflict.commits.commits;
-        let behind = Some(Box::new(LeftBehind { branch, commits, ..LeftBehind::default() }));
+        let behind =
+            Some(Box::new(AttemptArtifacts { branch, commits, ..AttemptArtifacts::default() }));
         match blocking(move || slot.keep_as(&path, attempt, None)).await {
             Ok(path) => {
                 let reason = "its conflict was not resolved";
@@ -275,14 +278,14 @@ impl Desk {
 }
 
 /// The first result of a merge.
-enum Begun {
+enum ConflictMerge {
     /// There was no conflict any more.
-    Merged(MergeEnded),
+    Merged(MergeResolution),
     /// It stopped; what both sides did is told.
     Open(OpenMerge, (String, String)),
 }
 
-impl Run {
+impl Dispatcher {
     /// Makes sure that the commits of items whose conflicts wait to be resolved have their name:
     /// an agent that was cut off may have left the branch anywhere.
     pub(super) fn keep_conflicts(&self) -> Result<(), Error> {

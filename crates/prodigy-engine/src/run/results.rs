@@ -1,14 +1,14 @@
 //! Results of the items as the reduce and merge phases see them.
 
 use prodigy_core::{
-    event::{Event, Record},
-    job::{MapState, Stage},
+    event::{Event, EventRecord},
+    job::{ItemStage, MapState},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Error, Run};
-use crate::store::{Reader, ResultsFile};
+use super::{Dispatcher, Error};
+use crate::store::{JournalReader, ResultsFile};
 
 /// The largest list of results that is kept in memory although no step asks for it.
 const SMALL: u64 = 256 * 1024;
@@ -31,7 +31,7 @@ struct ItemResult {
     reason_code: Option<&'static str>,
 }
 
-impl Run {
+impl Dispatcher {
     /// Returns `${map.…}`, made once.
     pub(super) fn map_vars(&mut self) -> Result<Value, Error> {
         if let Some(vars) = &self.parts.map_vars {
@@ -90,7 +90,7 @@ impl Run {
     /// Writes the results of all items, in their order, from the journal.
     fn write_results(&self, map: &MapState) -> Result<u64, Error> {
         let mut results = vec![ItemResult::default(); map.items.len()];
-        for record in Reader::open(&self.parts.settings.layout, &self.parts.id)? {
+        for record in JournalReader::open(&self.parts.settings.layout, &self.parts.id)? {
             collect(map, &mut results, record?);
         }
         let path = self.parts.settings.layout.results_file(&self.parts.id);
@@ -99,15 +99,17 @@ impl Run {
             result.item_id = item.id.to_string();
             result.attempts = item.attempts;
             result.status = match item.stage {
-                Stage::Successful => "success",
-                Stage::DeadLettered => "dead_lettered",
-                Stage::Skipped => "skipped",
-                Stage::Pending | Stage::Waiting { .. } | Stage::Conflicted(_) => "pending",
-                Stage::Running { .. }
-                | Stage::Handling { .. }
-                | Stage::Unhandled(_)
-                | Stage::Merging(_)
-                | Stage::Resolving { .. } => "running",
+                ItemStage::Successful => "success",
+                ItemStage::DeadLettered => "dead_lettered",
+                ItemStage::Skipped => "skipped",
+                ItemStage::Pending | ItemStage::Waiting { .. } | ItemStage::Conflicted(_) => {
+                    "pending"
+                }
+                ItemStage::Running { .. }
+                | ItemStage::Handling { .. }
+                | ItemStage::Unhandled(_)
+                | ItemStage::Merging(_)
+                | ItemStage::Resolving { .. } => "running",
             };
             file.push(&result)?;
         }
@@ -116,7 +118,7 @@ impl Run {
 }
 
 /// Applies a record that says something about an item's result.
-fn collect(map: &MapState, results: &mut [ItemResult], record: Record) {
+fn collect(map: &MapState, results: &mut [ItemResult], record: EventRecord) {
     let Some((at, _)) = record.item_id.as_ref().and_then(|id| map.find(id)) else { return };
     let Some(result) = usize::try_from(at).ok().and_then(|at| results.get_mut(at)) else { return };
     if let Event::AgentCompleted(done) = record.event {

@@ -2,47 +2,48 @@
 
 use std::sync::Arc;
 
-use prodigy_core::{event::LeftBehind, ids::ItemId};
+use prodigy_core::{event::AttemptArtifacts, ids::ItemId};
 
 use super::{
     crew::item_branch,
-    merges::Old,
-    put_away::{PutAway, failed_reference},
-    worker::{Desk, blocking},
+    merges::RetiredBranch,
+    put_away::{WorktreeRelease, failed_reference},
+    worker::{Worker, blocking},
 };
-use crate::git::Leftover;
+use crate::git::WorktreeStatus;
 
 /// The remains of an attempt in its worktree.
-pub(super) struct Remains {
+pub(super) struct AttemptRemains {
     pub(super) id: ItemId,
     pub(super) attempt: u32,
-    pub(super) left: Option<Leftover>,
+    pub(super) left: Option<WorktreeStatus>,
     /// Set if the worktree can be used again.
     pub(super) is_clean: bool,
     /// Set once all of it is safe, so that the item may fail for good.
     pub(super) is_secured: bool,
 }
 
-impl Desk {
+impl Worker {
     /// Makes safe what an attempt left behind with which its item fails for good, and records
     /// where it is.
     ///
     /// From the record of the failure on nobody looks for it any more, so this comes before it.
     /// Cut off in between, the item is tried again, and what was kept is found and recorded.
-    pub(super) async fn secure(&mut self, remains: &mut Remains) {
+    pub(super) async fn secure(&mut self, remains: &mut AttemptRemains) {
         // Nothing of the branch is needed once the worktree is on another one, unless only the
         // branch has what is kept.
         let branch = item_branch(&self.crew.job, &remains.id);
-        self.old = Some(Old { branch, recorded: None });
-        let Remains { id, attempt, left, is_clean: clean, .. } = remains;
+        self.old = Some(RetiredBranch { branch, recorded: None });
+        let AttemptRemains { id, attempt, left, is_clean: clean, .. } = remains;
         let (id, left) = (id.clone(), left.clone());
-        self.put_away(PutAway { id, attempt: *attempt, left, failed: true, clean: *clean }).await;
+        self.put_away(WorktreeRelease { id, attempt: *attempt, left, failed: true, clean: *clean })
+            .await;
         remains.is_secured = true;
     }
 
     /// Makes safe what an attempt left behind in whose worktree the handler of the error policy
     /// runs next: if that is cut off, it runs once more on the same files.
-    pub(super) async fn secure_for_handler(&mut self, remains: &Remains) {
+    pub(super) async fn secure_for_handler(&mut self, remains: &AttemptRemains) {
         let Some(left) = remains.left.clone().filter(|left| !left.is_untouched) else { return };
         let Some(slot) = self.slot.take() else { return };
         let (crew, id) = (Arc::clone(&self.crew), remains.id.clone());
@@ -51,7 +52,7 @@ impl Desk {
             let named = slot.record_over(&reference);
             let (uncommitted, patch) = crew.patches().uncommitted(&slot, &id, &left);
             let commits = left.commits + left.astray;
-            let behind = LeftBehind { branch: None, commits, uncommitted, patch };
+            let behind = AttemptArtifacts { branch: None, commits, uncommitted, patch };
             Ok((slot, named, behind))
         });
         let Ok((slot, named, behind)) = recorded.await else { return };

@@ -7,29 +7,29 @@ use std::{
 };
 
 use prodigy_core::{
-    event::GivenInput,
-    failure::{Failure, FailureKind},
+    event::InputOverride,
+    failure::{Failure, ReasonCode},
     ids::hex,
-    items::{self, InputKind, Items, Selection, is_path},
-    job::{Input, ItemInput},
-    template::{Dialect, Names, Script},
+    items::{self, InputFormat, RawItems, Selection, is_path},
+    job::{ItemInput, JobInput},
+    template::{Script, ShellDialect, VarRoots},
     vars::Vars,
     workflow::{Map, MapInput},
 };
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Error, Run, files::matching_files, parts::Answer};
+use super::{Dispatcher, Error, files::matching_files, parts::TaskOutcome};
 use crate::{
     root_dir::RootDir,
-    step::{self, Workplace},
-    store::{Edits, Spool, read_bounded},
+    step::{self, StepContext},
+    store::{ItemEdits, Spool, read_bounded},
 };
 
 /// The largest input that is read.
 const INPUT_LIMIT: u64 = 1024 * 1024 * 1024;
 
-impl Run {
+impl Dispatcher {
     /// Chooses the items; they come as an input.
     pub(super) fn select_items(&mut self) -> Result<(), Error> {
         let Some(map) = self.parts.map.clone() else { return Ok(()) };
@@ -44,18 +44,18 @@ impl Run {
         // The handle is not needed: the task always answers, and `go` waits for the answer.
         drop(tokio::spawn(async move {
             let (input, note) = match select(&workplace, &map, &vars, given, spool).await {
-                Ok((selected, note)) => (Input::Item(selected), note),
+                Ok((selected, note)) => (JobInput::Item(selected), note),
                 // The run was stopped meanwhile.
                 Err(failure)
-                    if failure.kind == FailureKind::Cancelled
+                    if failure.kind == ReasonCode::Cancelled
                         && workplace.tools.stop.is_requested() =>
                 {
-                    (Input::Tick, None)
+                    (JobInput::Tick, None)
                 }
-                Err(failure) => (Input::Item(ItemInput::Unusable(failure)), None),
+                Err(failure) => (JobInput::Item(ItemInput::Unusable(failure)), None),
             };
             // The loop listens until the answer is in.
-            ended.send(Answer { input, fingerprint: None, note }).ok();
+            ended.send(TaskOutcome { input, fingerprint: None, note }).ok();
         }));
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Run {
         let spool = self.spool()?;
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let ids = spool.ids().skip(from).collect::<Result<Vec<_>, _>>()?;
-        self.inputs.push_back(Input::Item(ItemInput::Found(ids)));
+        self.inputs.push_back(JobInput::Item(ItemInput::Found(ids)));
         Ok(())
     }
 
@@ -78,7 +78,7 @@ impl Run {
         let sha256 = self.job.map.as_ref().map(|map| map.sha256.clone()).unwrap_or_default();
         let items = self.job.map.iter().flat_map(|map| map.items.iter().enumerate());
         let edited = items.filter_map(|(at, item)| Some((at, item.edited.as_deref()?.to_owned())));
-        let edits = Edits::new(&self.parts.settings.layout, &self.parts.id, edited.collect());
+        let edits = ItemEdits::new(&self.parts.settings.layout, &self.parts.id, edited.collect());
         let spool = Spool::open(&path, &sha256)?.edited(edits);
         self.parts.spool = Some(spool.clone());
         Ok(spool)
@@ -87,10 +87,10 @@ impl Run {
 
 /// Reads the input, chooses the items and stores them; says why there are none.
 async fn select(
-    workplace: &Workplace,
+    workplace: &StepContext,
     map: &Arc<Map>,
     vars: &Vars,
-    given: Option<(GivenInput, PathBuf)>,
+    given: Option<(InputOverride, PathBuf)>,
     spool: PathBuf,
 ) -> Result<(ItemInput, Option<String>), Failure> {
     let source = match given {
@@ -104,32 +104,32 @@ async fn select(
         let chosen = source.items().and_then(|input| items::select(input, &selection));
         let chosen = chosen.map_err(|error| {
             let message = format!("the items cannot be had from {from}: {error}");
-            Failure::new(FailureKind::ParseError, message)
+            Failure::new(ReasonCode::ParseError, message)
         })?;
         let note = chosen
             .is_empty()
             .then(|| format!("no items were selected: {}", source.why_none(&selection)));
         let stored = Spool::write(&spool, chosen.iter()).map_err(|error| {
-            Failure::new(FailureKind::WorktreeError, format!("the items cannot be kept: {error}"))
+            Failure::new(ReasonCode::WorktreeError, format!("the items cannot be kept: {error}"))
         })?;
         let ids = chosen.into_iter().map(|item| item.id).collect();
         Ok((ItemInput::Selected { sha256: stored.sha256().to_owned(), ids }, note))
     });
-    chosen.await.map_err(|error| Failure::new(FailureKind::WorktreeError, error.to_string()))?
+    chosen.await.map_err(|error| Failure::new(ReasonCode::WorktreeError, error.to_string()))?
 }
 
 /// The source that items are selected from.
-enum Source {
+enum ItemSource {
     Values(Vec<serde_json::Value>),
     Names { names: Vec<String>, pattern: String },
-    Bytes { bytes: Vec<u8>, kind: InputKind, from: String },
+    Bytes { bytes: Vec<u8>, kind: InputFormat, from: String },
 }
 
-impl Source {
-    fn items(&self) -> Result<Items<'_>, items::Error> {
+impl ItemSource {
+    fn items(&self) -> Result<RawItems<'_>, items::Error> {
         match self {
-            Self::Values(values) => Items::of_values(values.clone()),
-            Self::Names { names, .. } => Items::of_texts(names),
+            Self::Values(values) => RawItems::of_values(values.clone()),
+            Self::Names { names, .. } => RawItems::of_texts(names),
             Self::Bytes { bytes, kind, .. } => items::read(bytes, *kind),
         }
     }
@@ -157,20 +157,20 @@ impl Source {
     }
 }
 
-async fn read(workplace: &Workplace, map: &Map, vars: &Vars) -> Result<Source, Failure> {
-    let missing = |message: String| Failure::new(FailureKind::InputMissing, message);
-    let render = |text: &prodigy_core::template::Text| {
+async fn read(workplace: &StepContext, map: &Map, vars: &Vars) -> Result<ItemSource, Failure> {
+    let missing = |message: String| Failure::new(ReasonCode::InputMissing, message);
+    let render = |text: &prodigy_core::template::Template| {
         let filled = text.render(vars);
-        filled.map_err(|error| Failure::new(FailureKind::TemplateError, error.to_string()))
+        filled.map_err(|error| Failure::new(ReasonCode::TemplateError, error.to_string()))
     };
     match &map.input {
-        MapInput::Items(values) => Ok(Source::Values(values.clone())),
+        MapInput::Items(values) => Ok(ItemSource::Values(values.clone())),
         MapInput::Glob(pattern) => {
             let pattern = render(pattern)?;
             let root = workplace.tree.path().to_owned();
             let found =
                 matching_files(&root, &pattern).map_err(|error| missing(error.to_string()))?;
-            Ok(Source::Names { names: found, pattern })
+            Ok(ItemSource::Names { names: found, pattern })
         }
         MapInput::Command(script) => printed(workplace, script, vars).await,
         MapInput::File(path) => file(workplace, &render(path)?),
@@ -179,7 +179,7 @@ async fn read(workplace: &Workplace, map: &Map, vars: &Vars) -> Result<Source, F
             if workplace.tree.path().join(&text).is_file() || is_path(&text) {
                 return file(workplace, &text);
             }
-            let script = Script::parse(&text, &Names::default(), Dialect::Posix, false);
+            let script = Script::parse(&text, &VarRoots::default(), ShellDialect::Posix, false);
             let script = script.map_err(|_| missing(format!("`{text}` is not a command")))?;
             printed(workplace, &script, vars).await
         }
@@ -187,23 +187,23 @@ async fn read(workplace: &Workplace, map: &Map, vars: &Vars) -> Result<Source, F
 }
 
 /// Reads the items that were given with `--input` and are kept with the job.
-fn kept(input: GivenInput, path: &Path) -> Result<Source, Failure> {
-    let GivenInput { name, kind, sha256 } = input;
+fn kept(input: InputOverride, path: &Path) -> Result<ItemSource, Failure> {
+    let InputOverride { name, kind, sha256 } = input;
     let missing = |why: String| {
         let message = format!("the items from `{name}`, kept with the job, cannot be read: {why}");
-        Failure::new(FailureKind::InputMissing, message)
+        Failure::new(ReasonCode::InputMissing, message)
     };
     let bytes = read_bounded(path, INPUT_LIMIT).map_err(|error| missing(error.to_string()))?;
     let bytes = bytes.ok_or_else(|| missing(format!("there is no file `{}`", path.display())))?;
     if hex(&Sha256::digest(&bytes)) != sha256 {
         return Err(missing(format!("`{}` was changed", path.display())));
     }
-    Ok(Source::Bytes { bytes, kind, from: name })
+    Ok(ItemSource::Bytes { bytes, kind, from: name })
 }
 
 /// Reads a file in the job's worktree.
-fn file(workplace: &Workplace, path: &str) -> Result<Source, Failure> {
-    let missing = |message: String| Failure::new(FailureKind::InputMissing, message);
+fn file(workplace: &StepContext, path: &str) -> Result<ItemSource, Failure> {
+    let missing = |message: String| Failure::new(ReasonCode::InputMissing, message);
     let cannot = |why: String| missing(format!("the input `{path}` cannot be read: {why}"));
     let opened = RootDir::open(workplace.tree.path()).and_then(|root| root.read(Path::new(path)));
     let file = opened.map_err(|error| {
@@ -219,12 +219,16 @@ fn file(workplace: &Workplace, path: &str) -> Result<Source, Failure> {
     if u64::try_from(length).is_ok_and(|length| length > INPUT_LIMIT) {
         return Err(cannot(format!("it is larger than {} MiB", INPUT_LIMIT / 1024 / 1024)));
     }
-    let kind = InputKind::of_path(Path::new(path)).map_err(|error| missing(error.to_string()))?;
-    Ok(Source::Bytes { bytes, kind, from: path.to_owned() })
+    let kind = InputFormat::of_path(Path::new(path)).map_err(|error| missing(error.to_string()))?;
+    Ok(ItemSource::Bytes { bytes, kind, from: path.to_owned() })
 }
 
 /// Runs a command in the job's worktree and takes what it prints.
-async fn printed(workplace: &Workplace, script: &Script, vars: &Vars) -> Result<Source, Failure> {
+async fn printed(
+    workplace: &StepContext,
+    script: &Script,
+    vars: &Vars,
+) -> Result<ItemSource, Failure> {
     let bytes = step::printed(workplace, script, vars, "map.input").await?;
-    Ok(Source::Bytes { bytes, kind: InputKind::Output, from: script.source().to_owned() })
+    Ok(ItemSource::Bytes { bytes, kind: InputFormat::Output, from: script.source().to_owned() })
 }

@@ -2,20 +2,20 @@
 
 use prodigy_core::{
     agent::PriceLevel,
-    event::{Event, Fact, Record},
+    event::{Event, EventRecord, NewEvent},
     ids::JobId,
-    job::{Job, Spending},
+    job::{Job, SpendContext},
 };
 
-use super::{Error, Run, Settings};
+use super::{Dispatcher, Error, RunSettings};
 use crate::{
     clock,
-    store::{Daybook, forget_agent_run, note_price_level},
+    store::{DailySpend, forget_agent_run, note_price_level},
 };
 
 /// The money of a job, and that of the day.
-pub(super) struct Purse {
-    book: Daybook,
+pub(super) struct BudgetTracker {
+    book: DailySpend,
     /// The spending of all jobs today when it was last looked up.
     today_usd: f64,
     /// The cost of this job at that time.
@@ -23,10 +23,10 @@ pub(super) struct Purse {
     is_warned: bool,
 }
 
-impl Purse {
+impl BudgetTracker {
     /// Takes the money of a job to hand.
-    pub(super) fn new(settings: &Settings, job: &JobId) -> Self {
-        let book = Daybook::new(&settings.layout, job);
+    pub(super) fn new(settings: &RunSettings, job: &JobId) -> Self {
+        let book = DailySpend::new(&settings.layout, job);
         Self { book, today_usd: 0.0, total_usd: 0.0, is_warned: false }
     }
 
@@ -44,14 +44,14 @@ impl Purse {
 }
 
 /// Refuses a budget of the day if nobody can say what was spent today.
-pub(super) fn check(settings: &Settings, job: &JobId) -> Result<(), Error> {
+pub(super) fn check(settings: &RunSettings, job: &JobId) -> Result<(), Error> {
     if settings.workflow.budget.day_usd.is_none() {
         return Ok(());
     }
-    Purse::new(settings, job).look_up(&Job::default()).map_err(Error::Daybook)
+    BudgetTracker::new(settings, job).look_up(&Job::default()).map_err(Error::Daybook)
 }
 
-impl Run {
+impl Dispatcher {
     /// Notes what an earlier run of the job spent and did not get to note.
     pub(super) fn catch_up_spending(&mut self) {
         if self.job.cost_usd > 0.0 {
@@ -62,7 +62,7 @@ impl Run {
     }
 
     /// Notes what a record says was spent.
-    pub(super) fn note_spending(&mut self, record: &Record) {
+    pub(super) fn note_spending(&mut self, record: &EventRecord) {
         let noted = self.parts.purse.book.note(record);
         self.warn_of_spending(noted);
         let Event::AgentUsage { cost_usd, tokens, model, estimated, run, .. } = &record.event
@@ -90,9 +90,9 @@ impl Run {
     }
 
     /// Returns what holds for the job's accounts and money.
-    pub(super) fn spending(&self) -> Spending<'_> {
+    pub(super) fn spending(&self) -> SpendContext<'_> {
         let settings = &self.parts.settings;
-        Spending {
+        SpendContext {
             quota: &settings.workflow.quota,
             budget: &settings.workflow.budget,
             waits: !settings.options.no_wait,
@@ -122,7 +122,7 @@ impl Run {
 }
 
 /// Returns whether something is known that has to be recorded although the run is over.
-pub(super) fn is_last_word(fact: &Fact) -> bool {
+pub(super) fn is_last_word(fact: &NewEvent) -> bool {
     let is_worth_it =
         matches!(fact.event, Event::WorktreePreserved { .. } | Event::AgentUsage { .. });
     fact.item_id.is_some() && is_worth_it

@@ -6,7 +6,7 @@
 use std::{fs, path::PathBuf, sync::Arc};
 
 use prodigy_core::{
-    event::{Snapshot, WorkSuspended},
+    event::{WorkSuspended, WorktreeSnapshot},
     failure::Failure,
     ids::{ItemId, JobId},
     job::{MapState, SuspendedWork},
@@ -14,14 +14,14 @@ use prodigy_core::{
 };
 
 use super::{
-    Run,
+    Dispatcher,
     crew::item_branch,
-    worker::{Desk, blocking},
+    worker::{Worker, blocking},
 };
 use crate::{
-    git::JobTree,
-    queue::Outcome,
-    step::{Identity, SavedProgress, Workplace},
+    git::Worktree,
+    queue::AttemptOutcome,
+    step::{SavedProgress, StepContext, StepOwner},
     store::{self, Layout},
 };
 
@@ -33,14 +33,14 @@ const STEP: &str = "job-step";
 
 /// Work that goes on: where, and from which commit its item began.
 pub(super) struct ResumedWork {
-    pub(super) workplace: Workplace,
+    pub(super) workplace: StepContext,
     pub(super) base: String,
 }
 
-impl Desk {
+impl Worker {
     /// Keeps what an attempt or a handler has that was cut off, and returns what is recorded of
     /// it. What cannot be kept starts over.
-    pub(super) async fn suspend(&mut self, id: &ItemId, workplace: &Workplace) -> WorkSuspended {
+    pub(super) async fn suspend(&mut self, id: &ItemId, workplace: &StepContext) -> WorkSuspended {
         let progress = workplace.progress();
         let lost = WorkSuspended { counted: progress.is_served(), ..WorkSuspended::default() };
         let mut saved = workplace.save_progress();
@@ -59,22 +59,22 @@ impl Desk {
 
     /// Keeps suspended work that went on and was stopped by a person: it goes back to where it was
     /// suspended.
-    pub(super) fn keep_suspended(&mut self, outcome: &Outcome) {
+    pub(super) fn keep_suspended(&mut self, outcome: &AttemptOutcome) {
         let is_stopped = match outcome {
-            Outcome::Released => true,
+            AttemptOutcome::Released => true,
             // Whoever stops a run may end git and supervisors with it.
-            Outcome::Failed { .. } => self.crew.tools.stop.is_requested(),
-            Outcome::Completed(_)
-            | Outcome::CutOff { .. }
-            | Outcome::Handled { .. }
-            | Outcome::Resolved { .. }
-            | Outcome::Unresolved { .. } => false,
+            AttemptOutcome::Failed { .. } => self.crew.tools.stop.is_requested(),
+            AttemptOutcome::Completed(_)
+            | AttemptOutcome::CutOff { .. }
+            | AttemptOutcome::Handled { .. }
+            | AttemptOutcome::Resolved { .. }
+            | AttemptOutcome::Unresolved { .. } => false,
         };
         self.is_suspended |= self.is_resumed && is_stopped;
     }
 
     /// Records the worktree under a reference, from which it is brought back if it is lost.
-    async fn record_worktree(&mut self, id: &ItemId) -> Option<(Snapshot, String)> {
+    async fn record_worktree(&mut self, id: &ItemId) -> Option<(WorktreeSnapshot, String)> {
         let slot = self.slot.take()?;
         let reference = suspended_reference(&self.crew.job, id);
         let recorded = blocking(move || {
@@ -91,7 +91,7 @@ impl Desk {
     /// Goes on with work that was cut off; `None` if it has to start over.
     pub(super) async fn resume_work(
         &mut self,
-        identity: &Identity,
+        identity: &StepOwner,
         work: Option<&SuspendedWork>,
     ) -> Option<ResumedWork> {
         let (work, item) = (work?, identity.item.as_ref()?);
@@ -157,7 +157,7 @@ impl Desk {
     }
 }
 
-impl Run {
+impl Dispatcher {
     /// Says that suspended work starts over because the workflow has other steps now, and where it
     /// is kept.
     pub(super) fn note_lost_suspensions(&mut self) {
@@ -178,9 +178,9 @@ impl Run {
 
 /// Suspends a step of the job that was cut off, and returns what is recorded of it.
 pub(super) async fn suspend_step(
-    workplace: &Arc<Workplace>,
+    workplace: &Arc<StepContext>,
     step: &str,
-    tree: JobTree,
+    tree: Worktree,
 ) -> WorkSuspended {
     let progress = workplace.progress();
     let (step, counted) = (Some(step.to_owned()), progress.is_served());
@@ -211,7 +211,12 @@ fn suspended_reference(job: &JobId, item: &ItemId) -> String {
 
 /// Returns the file with the progress that belongs to a state of the worktree. Until a newer one is
 /// recorded, the one before is needed.
-fn progress_file(layout: &Layout, job: &JobId, name: &str, snapshot: Option<&Snapshot>) -> PathBuf {
+fn progress_file(
+    layout: &Layout,
+    job: &JobId,
+    name: &str,
+    snapshot: Option<&WorktreeSnapshot>,
+) -> PathBuf {
     let state = snapshot.map_or("shared", |snapshot| snapshot.files.as_str());
     let head = snapshot.map_or("", |snapshot| snapshot.head.as_str());
     let head: String = head.chars().take(12).collect();

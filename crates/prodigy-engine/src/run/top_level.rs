@@ -3,20 +3,20 @@
 use std::{sync::Arc, time::Instant};
 
 use prodigy_core::{
-    event::{Snapshot, StepCompleted, WorkSuspended},
-    failure::{Failure, FailureKind},
-    job::Input,
+    event::{StepCompleted, WorkSuspended, WorktreeSnapshot},
+    failure::{Failure, ReasonCode},
+    job::JobInput,
     workflow::{SetupCapture, Step, StepAddress, step_label},
 };
 
-use super::{parts::Answer, suspend::suspend_step};
+use super::{parts::TaskOutcome, suspend::suspend_step};
 use crate::{
-    git::{self, Fingerprint, JobTree},
-    step::{self, Done, Finished, Scope, Task, Workplace, millis},
+    git::{self, Worktree, WorktreeFingerprint},
+    step::{self, StepCompletion, StepContext, StepOutcome, StepScope, StepTask, millis},
 };
 
 /// A top-level step that is under way.
-pub(super) struct TopLevel {
+pub(super) struct TopLevelStep {
     pub(super) step: Step,
     pub(super) path: String,
     pub(super) address: StepAddress,
@@ -27,54 +27,60 @@ pub(super) struct TopLevel {
     pub(super) deadline: Option<Instant>,
 }
 
-impl TopLevel {
+impl TopLevelStep {
     /// Runs the step and says how it ended.
     pub(super) async fn run(
         self,
-        workplace: &Arc<Workplace>,
-        look: Look,
-        mut scope: Scope,
-    ) -> Answer {
+        workplace: &Arc<StepContext>,
+        look: WorktreeProbe,
+        mut scope: StepScope,
+    ) -> TaskOutcome {
         let begun = Instant::now();
         let deadline = self.deadline;
-        let task = Task { step: &self.step, address: &self.address, top_level: true, deadline };
+        let task = StepTask { step: &self.step, address: &self.address, top_level: true, deadline };
         let finished = step::run(workplace, task, &mut scope).await;
         let duration_ms = millis(begun.elapsed());
         let fail = |failure, attempt, log| {
             let step = self.path.clone();
-            let input = Input::StepFailed { step, attempt, failure, duration_ms, log };
-            Answer { input, fingerprint: None, note: None }
+            let input = JobInput::StepFailed { step, attempt, failure, duration_ms, log };
+            TaskOutcome { input, fingerprint: None, note: None }
         };
         // However the step ended, it may have planted something.
         if let Err(failure) = workplace.check_settings() {
             return fail(failure, self.attempt, None);
         }
         let input = match finished {
-            Finished::GoOn(done) => return self.done(done, look, scope, duration_ms).await,
-            Finished::Skipped { when } => {
+            StepOutcome::GoOn(done) => return self.done(done, look, scope, duration_ms).await,
+            StepOutcome::Skipped { when } => {
                 let name = step_label(&self.step);
-                Input::StepSkipped { step: self.path, id: self.step.id, name, when }
+                JobInput::StepSkipped { step: self.path, id: self.step.id, name, when }
             }
-            Finished::Stop { failure, attempt, log, .. } => return fail(failure, attempt, log),
-            Finished::Interrupted => match workplace.interruption.take() {
+            StepOutcome::Stop { failure, attempt, log, .. } => return fail(failure, attempt, log),
+            StepOutcome::Interrupted => match workplace.interruption.take() {
                 Some(cut_off) => {
                     let work = look.suspend(workplace, &self.path).await;
-                    Input::StepCutOff { step: self.path, cut_off, work: Box::new(work) }
+                    JobInput::StepCutOff { step: self.path, cut_off, work: Box::new(work) }
                 }
-                None => Input::Tick,
+                None => JobInput::Tick,
             },
         };
-        Answer { input, fingerprint: None, note: None }
+        TaskOutcome { input, fingerprint: None, note: None }
     }
 
     /// Records what the step left behind, the worktree included.
-    async fn done(self, done: Done, look: Look, mut scope: Scope, duration_ms: u64) -> Answer {
+    async fn done(
+        self,
+        done: StepCompletion,
+        look: WorktreeProbe,
+        mut scope: StepScope,
+        duration_ms: u64,
+    ) -> TaskOutcome {
         let seen = match look.after().await {
             Ok(seen) => seen,
             Err(failure) => {
                 let (step, attempt, log) = (self.path, done.attempt, done.log);
-                let input = Input::StepFailed { step, attempt, failure, duration_ms, log };
-                return Answer { input, fingerprint: None, note: None };
+                let input = JobInput::StepFailed { step, attempt, failure, duration_ms, log };
+                return TaskOutcome { input, fingerprint: None, note: None };
             }
         };
         for capture in &self.captures {
@@ -84,10 +90,10 @@ impl TopLevel {
                 Ok(value) => drop(scope.captures.insert(capture.name.clone(), value)),
                 Err(why) => {
                     let message = format!("cannot capture `{}`: {why}", capture.name);
-                    let failure = Failure::new(FailureKind::ParseError, message);
+                    let failure = Failure::new(ReasonCode::ParseError, message);
                     let (step, attempt, log) = (self.path, done.attempt, done.log);
-                    let input = Input::StepFailed { step, attempt, failure, duration_ms, log };
-                    return Answer { input, fingerprint: None, note: None };
+                    let input = JobInput::StepFailed { step, attempt, failure, duration_ms, log };
+                    return TaskOutcome { input, fingerprint: None, note: None };
                 }
             }
         }
@@ -96,7 +102,7 @@ impl TopLevel {
         if let Some(id) = &id {
             scope.inner.remove(id);
         }
-        let input = Input::StepDone(Box::new(StepCompleted {
+        let input = JobInput::StepDone(Box::new(StepCompleted {
             step: self.path,
             id,
             attempt: done.attempt.max(self.attempt),
@@ -111,27 +117,27 @@ impl TopLevel {
             log: done.log,
             adopted: done.adopted,
         }));
-        Answer { input, fingerprint: Some(seen.fingerprint), note: None }
+        TaskOutcome { input, fingerprint: Some(seen.fingerprint), note: None }
     }
 }
 
 /// The state of the worktree before a step, to detect the step's changes.
-pub(super) struct Look {
-    pub(super) tree: JobTree,
-    pub(super) before: Fingerprint,
+pub(super) struct WorktreeProbe {
+    pub(super) tree: Worktree,
+    pub(super) before: WorktreeFingerprint,
     /// Set if the step goes on where it was cut off: it may have changed something before.
     pub(super) is_resumed: bool,
 }
 
 /// The changes of a step to the worktree.
-struct Seen {
-    snapshot: Option<Snapshot>,
-    fingerprint: Fingerprint,
+struct WorktreeChange {
+    snapshot: Option<WorktreeSnapshot>,
+    fingerprint: WorktreeFingerprint,
 }
 
-impl Look {
+impl WorktreeProbe {
     /// Suspends a step that was cut off, unless it has nothing to keep.
-    async fn suspend(self, workplace: &Arc<Workplace>, step: &str) -> WorkSuspended {
+    async fn suspend(self, workplace: &Arc<StepContext>, step: &str) -> WorkSuspended {
         let now = self.tree.fingerprint();
         let is_untouched = now.is_ok_and(|now| now.matches(&self.before));
         if is_untouched && !self.is_resumed && !workplace.progress().has_any() {
@@ -141,16 +147,16 @@ impl Look {
     }
 
     /// Takes a snapshot of the worktree if anything in it changed.
-    async fn after(self) -> Result<Seen, Failure> {
+    async fn after(self) -> Result<WorktreeChange, Failure> {
         let failed = |why: String| {
             let message = format!("the worktree cannot be recorded: {why}");
-            Failure::new(FailureKind::WorktreeError, message)
+            Failure::new(ReasonCode::WorktreeError, message)
         };
         // Nothing else of the job runs now, so that a walk may take its time here; a thread
         // of its own would cost more than most walks.
         let fingerprint = self.tree.fingerprint().map_err(|error| failed(error.to_string()))?;
         if !self.is_resumed && fingerprint.matches(&self.before) {
-            return Ok(Seen { snapshot: None, fingerprint });
+            return Ok(WorktreeChange { snapshot: None, fingerprint });
         }
         match tokio::task::spawn_blocking(move || self.snapshot()).await {
             Ok(seen) => seen.map_err(|error| failed(error.to_string())),
@@ -158,9 +164,9 @@ impl Look {
         }
     }
 
-    fn snapshot(&self) -> Result<Seen, git::Error> {
+    fn snapshot(&self) -> Result<WorktreeChange, git::Error> {
         let snapshot = Some(self.tree.snapshot()?);
         // Taking it may refresh git's own files.
-        Ok(Seen { snapshot, fingerprint: self.tree.fingerprint()? })
+        Ok(WorktreeChange { snapshot, fingerprint: self.tree.fingerprint()? })
     }
 }

@@ -2,16 +2,16 @@
 
 use prodigy_core::{checkpoint::Checkpoint, ids::JobId, job::Job};
 
-use super::Settings;
+use super::RunSettings;
 use crate::{
     clock,
-    dlq::Queue,
+    dlq::DeadLetterStore,
     store::{JobLock, last_segment, load_checkpoint, save_checkpoint},
 };
 
 /// Writes the checkpoint and the dead letters of a job that is over, if they do not say what its
 /// journal says. Whatever cannot be written is told.
-pub(super) fn restore(settings: &mut Settings, id: &JobId, job: &Job, lock: &JobLock) {
+pub(super) fn restore(settings: &mut RunSettings, id: &JobId, job: &Job, lock: &JobLock) {
     let stored = load_checkpoint::<Checkpoint>(&settings.layout, id).ok().flatten();
     if stored.is_none_or(|stored| !stored.is_readable() || stored.covers() != job.seq) {
         let segment = last_segment(&settings.layout, id);
@@ -20,7 +20,7 @@ pub(super) fn restore(settings: &mut Settings, id: &JobId, job: &Job, lock: &Job
             settings.reporter.note(&format!("warning: the checkpoint was not written: {error}"));
         }
     }
-    let opened = Queue::open_held(&settings.layout, id, lock);
+    let opened = DeadLetterStore::open_held(&settings.layout, id, lock);
     let problem = match &opened {
         Ok(queue) => queue.unreadable().or(queue.behind()),
         Err(error) => Some(error),

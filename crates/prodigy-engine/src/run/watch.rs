@@ -3,20 +3,20 @@
 use std::path::PathBuf;
 
 use prodigy_core::{
-    event::{CheckoutChange, CheckoutUpdate, Event, Fact, PhaseName},
+    event::{CheckoutChange, CheckoutUpdate, Event, NewEvent, PhaseName},
     ids::JobId,
 };
 
-use super::{Error, Run, Settings};
+use super::{Dispatcher, Error, RunSettings};
 use crate::{
-    git::{self, Tripwire},
+    git::{self, CheckoutBaseline},
     store::{read_bounded, write_atomic},
 };
 
 /// The largest record of a checkout that is read back.
 const LIMIT: u64 = 256 * 1024 * 1024;
 
-impl Run {
+impl Dispatcher {
     /// Begins to watch the user's checkout.
     ///
     /// If the process of an earlier run died, what changed since that began is told now.
@@ -24,8 +24,9 @@ impl Run {
         let repo = &self.parts.settings.repo;
         let stored = read_bounded(&self.watch_file(), LIMIT)?;
         // One that cannot be read is only a chance missed to tell something.
-        let stored =
-            stored.and_then(|text| Tripwire::from_json(repo, &String::from_utf8_lossy(&text)).ok());
+        let stored = stored.and_then(|text| {
+            CheckoutBaseline::from_json(repo, &String::from_utf8_lossy(&text)).ok()
+        });
         if let Some(tripwire) = stored {
             self.parts.tripwire = Some(tripwire);
             // The merge was under way, and nobody recorded what came of it.
@@ -37,7 +38,7 @@ impl Run {
             let told = self.look_at_checkout();
             return self.append(told.into_iter().collect());
         }
-        match Tripwire::take(repo) {
+        match CheckoutBaseline::take(repo) {
             Ok(tripwire) => {
                 self.parts.tripwire = Some(tripwire);
                 self.keep_watch();
@@ -49,7 +50,7 @@ impl Run {
 
     /// Returns what has to be written before some facts are, if they end a phase or the run
     /// and the user's checkout changed meanwhile.
-    pub(super) fn watched(&mut self, facts: &[Fact]) -> Option<Fact> {
+    pub(super) fn watched(&mut self, facts: &[NewEvent]) -> Option<NewEvent> {
         let mut is_end = false;
         for fact in facts.iter().filter(|fact| fact.item_id.is_none()) {
             if let Event::WorktreeMerged { target, .. } = &fact.event {
@@ -57,7 +58,7 @@ impl Run {
             }
             is_end |= is_time_to_look(&fact.event);
         }
-        is_end.then(|| self.look_at_checkout()).flatten().map(Fact::from)
+        is_end.then(|| self.look_at_checkout()).flatten().map(NewEvent::from)
     }
 
     /// Takes over what the job's own merge has made of the checkout.
@@ -117,7 +118,7 @@ impl Run {
 
 /// Finishes or undoes an update of the user's checkout that was cut off.
 pub(super) fn recover_checkout(
-    settings: &mut Settings,
+    settings: &mut RunSettings,
     job: &JobId,
     recorded: Option<&CheckoutUpdate>,
 ) -> Result<(), Error> {
@@ -129,12 +130,12 @@ pub(super) fn recover_checkout(
 }
 
 /// Stops watching: until the job goes on the checkout is the user's alone.
-pub(super) fn forget(settings: &Settings, job: &JobId) {
+pub(super) fn forget(settings: &RunSettings, job: &JobId) {
     // If it stays, the next run tells more than happened while it ran; it says so.
     std::fs::remove_file(watch_file(settings, job)).ok();
 }
 
-fn watch_file(settings: &Settings, job: &JobId) -> PathBuf {
+fn watch_file(settings: &RunSettings, job: &JobId) -> PathBuf {
     settings.layout.state_dir(job).join("checkout.json")
 }
 

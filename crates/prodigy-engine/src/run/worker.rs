@@ -3,35 +3,38 @@
 use std::sync::Arc;
 
 use prodigy_core::{
-    failure::{Failure, FailureKind},
+    failure::{Failure, ReasonCode},
     ids::{AgentId, ItemId},
     job::FailedAttempt,
-    policy::Allowance,
+    policy::ItemBudget,
     workflow::Preserve,
 };
 
 use super::{
-    attempt::{self, Attempt},
-    crew::{Crew, item_branch},
-    merges::Old,
-    put_away::PutAway,
-    secure::Remains,
+    attempt::{self, AttemptRunner},
+    crew::{WorkerContext, item_branch},
+    merges::RetiredBranch,
+    put_away::WorktreeRelease,
+    secure::AttemptRemains,
     suspend::ResumedWork,
 };
 pub(super) use crate::step::blocking;
 use crate::{
-    git::{self, Leftover, Slot},
-    queue::{Claim, Outcome, Settled, WorkQueue as _},
-    step::{Identity, Interruption, ItemIdentity, KnownEffects, Past, Supervisors, worktree_fault},
+    git::{self, WorktreeSlot, WorktreeStatus},
+    queue::{AttemptOutcome, Claim, FinishResponse, WorkQueue as _},
+    step::{
+        AttemptId, EffectTracker, PreviousFailures, StepOwner, SupervisorPool, SuspensionFlag,
+        worktree_fault,
+    },
 };
 
 /// Takes attempts until there are no more.
-pub(super) async fn work(crew: Arc<Crew>, agent: AgentId) {
-    let mut desk = Desk {
+pub(super) async fn work(crew: Arc<WorkerContext>, agent: AgentId) {
+    let mut desk = Worker {
         crew,
         agent,
         slot: None,
-        supervisors: Supervisors::default(),
+        supervisors: SupervisorPool::default(),
         old: None,
         kept: Vec::new(),
         effects: Arc::default(),
@@ -48,48 +51,48 @@ pub(super) async fn work(crew: Arc<Crew>, agent: AgentId) {
 }
 
 /// Where an agent works, and what it keeps between attempts.
-pub(super) struct Desk {
-    pub(super) crew: Arc<Crew>,
+pub(super) struct Worker {
+    pub(super) crew: Arc<WorkerContext>,
     pub(super) agent: AgentId,
-    pub(super) slot: Option<Slot>,
-    pub(super) supervisors: Supervisors,
+    pub(super) slot: Option<WorktreeSlot>,
+    pub(super) supervisors: SupervisorPool,
     /// The branch of the last attempt, if nothing of it is needed.
-    pub(super) old: Option<Old>,
+    pub(super) old: Option<RetiredBranch>,
     /// The paths that stay in the worktree from item to item.
     pub(super) kept: Vec<String>,
     /// The side effects of the attempt in flight, as far as known.
-    pub(super) effects: Arc<KnownEffects>,
+    pub(super) effects: Arc<EffectTracker>,
     /// The limit or the budget that cut off the attempt under way.
-    pub(super) interruption: Arc<Interruption>,
+    pub(super) interruption: Arc<SuspensionFlag>,
     /// Set if the worktree holds work that was cut off and goes on.
     pub(super) is_suspended: bool,
     /// Set if the attempt under way goes on where an earlier run was cut off.
     pub(super) is_resumed: bool,
     /// The spending limit for the agents of the attempt in flight.
-    pub(super) allowance: Option<Allowance>,
+    pub(super) allowance: Option<ItemBudget>,
     /// The failures of the attempts before the one in flight.
-    pub(super) past: Arc<Past>,
+    pub(super) past: Arc<PreviousFailures>,
 }
 
 /// The result of an attempt, before its worktree is released.
-struct Over {
+struct AttemptEnd {
     id: ItemId,
-    outcome: Outcome,
-    left: Option<Leftover>,
+    outcome: AttemptOutcome,
+    left: Option<WorktreeStatus>,
     /// Set if all its processes ended by themselves, so that the worktree can be used again.
     is_clean: bool,
 }
 
-impl Desk {
+impl Worker {
     /// Makes an attempt and does what becomes of it.
     async fn see_through(&mut self, claim: Claim) {
         let assignment = claim.assignment.clone();
         let ledger = assignment.ledger.clone();
-        self.effects = Arc::new(KnownEffects::new(ledger, assignment.may_repeat));
+        self.effects = Arc::new(EffectTracker::new(ledger, assignment.may_repeat));
         self.interruption = Arc::default();
         (self.is_suspended, self.is_resumed) = (false, false);
         self.allowance = assignment.allowance;
-        self.past = Arc::new(Past::new(assignment.setbacks.clone()));
+        self.past = Arc::new(PreviousFailures::new(assignment.setbacks.clone()));
         if let Some(conflict) = &assignment.conflict {
             return self.resolve(claim, conflict).await;
         }
@@ -105,32 +108,33 @@ impl Desk {
             // There is nothing to make safe.
             outcome = outcome.secured();
         }
-        let is_done = matches!(&outcome, Outcome::Completed(done) if !done.has_commits());
+        let is_done = matches!(&outcome, AttemptOutcome::Completed(done) if !done.has_commits());
         let step = match &outcome {
-            Outcome::Failed { step, .. } => step.clone(),
-            Outcome::Completed(_)
-            | Outcome::Handled { .. }
-            | Outcome::Resolved { .. }
-            | Outcome::Unresolved { .. }
-            | Outcome::CutOff { .. }
-            | Outcome::Released => None,
+            AttemptOutcome::Failed { step, .. } => step.clone(),
+            AttemptOutcome::Completed(_)
+            | AttemptOutcome::Handled { .. }
+            | AttemptOutcome::Resolved { .. }
+            | AttemptOutcome::Unresolved { .. }
+            | AttemptOutcome::CutOff { .. }
+            | AttemptOutcome::Released => None,
         };
         self.keep_suspended(&outcome);
-        let again = matches!(outcome, Outcome::Failed { .. } | Outcome::CutOff { .. });
+        let again =
+            matches!(outcome, AttemptOutcome::Failed { .. } | AttemptOutcome::CutOff { .. });
         let again = again.then(|| outcome.clone().secured());
         let mut remains =
-            Remains { id, attempt: assignment.attempt, left, is_clean, is_secured: false };
+            AttemptRemains { id, attempt: assignment.attempt, left, is_clean, is_secured: false };
         let mut settled = self.crew.queue.finish(claim, outcome).await;
-        if let Settled::Secure { claim, goes_on } = settled {
+        if let FinishResponse::Secure { claim, goes_on } = settled {
             if goes_on {
                 self.secure_for_handler(&remains).await;
             } else {
                 self.secure(&mut remains).await;
             }
-            let outcome = again.unwrap_or(Outcome::Released);
+            let outcome = again.unwrap_or(AttemptOutcome::Released);
             settled = self.crew.queue.finish(claim, outcome).await;
         }
-        while let Settled::Handle { claim, name, failure } = settled {
+        while let FinishResponse::Handle { claim, name, failure } = settled {
             let failed = FailedAttempt { step: step.clone(), failure };
             settled = self.run_handler(claim, &name, failed, &mut remains, None).await;
         }
@@ -139,20 +143,27 @@ impl Desk {
 
     /// Does what becomes of an attempt that is settled; `is_done` says whether nothing of its
     /// branch is needed.
-    pub(super) async fn settle(&mut self, settled: Settled, remains: Remains, mut is_done: bool) {
-        let Remains { id, attempt, left, mut is_clean, is_secured } = remains;
-        if self.is_suspended && !matches!(settled, Settled::Released { failed: true }) {
+    pub(super) async fn settle(
+        &mut self,
+        settled: FinishResponse,
+        remains: AttemptRemains,
+        mut is_done: bool,
+    ) {
+        let AttemptRemains { id, attempt, left, mut is_clean, is_secured } = remains;
+        if self.is_suspended && !matches!(settled, FinishResponse::Released { failed: true }) {
             return;
         }
         self.is_suspended = false;
         self.forget_progress(&id).await;
         let failed = match settled {
-            Settled::Released { failed } => {
+            FinishResponse::Released { failed } => {
                 is_done |= failed;
                 failed
             }
             // Nobody waits for this any more: the run ends, or it was given to another.
-            Settled::Fenced | Settled::Handle { .. } | Settled::Secure { .. } => {
+            FinishResponse::Fenced
+            | FinishResponse::Handle { .. }
+            | FinishResponse::Secure { .. } => {
                 (is_clean, is_done) = (false, false);
                 false
             }
@@ -167,24 +178,24 @@ impl Desk {
             // Nothing of the branch is needed once the worktree is on another one. An item
             // that is tried again may be under way elsewhere by then: its branch is not ours.
             let branch = item_branch(&self.crew.job, &id);
-            self.old = Some(Old { branch, recorded: None });
+            self.old = Some(RetiredBranch { branch, recorded: None });
         }
-        let ended = PutAway { id, attempt, left, failed, clean: is_clean };
+        let ended = WorktreeRelease { id, attempt, left, failed, clean: is_clean };
         self.put_away(ended).await;
     }
 
-    pub(super) fn identity(&self, id: &ItemId, attempt: u32) -> Identity {
-        let item = ItemIdentity { id: id.clone(), agent: self.agent, attempt };
-        Identity { job: self.crew.job.clone(), item: Some(item) }
+    pub(super) fn identity(&self, id: &ItemId, attempt: u32) -> StepOwner {
+        let item = AttemptId { id: id.clone(), agent: self.agent, attempt };
+        StepOwner { job: self.crew.job.clone(), item: Some(item) }
     }
 
     /// Makes the worktree ready and runs the item's steps.
-    async fn attempt(&mut self, claim: &Claim) -> Over {
+    async fn attempt(&mut self, claim: &Claim) -> AttemptEnd {
         let (place, number) = (claim.assignment.item, claim.assignment.attempt);
         let fallback = ItemId::at(usize::try_from(place).unwrap_or_default() + 1, 1);
         let item = match self.crew.spool.read(usize::try_from(place).unwrap_or(usize::MAX)) {
             Ok(item) => item,
-            Err(error) => return Over::broken(fallback, error.to_string()),
+            Err(error) => return AttemptEnd::broken(fallback, error.to_string()),
         };
         let id = item.id.clone();
         let identity = self.identity(&id, number);
@@ -196,7 +207,7 @@ impl Desk {
                 Err(failure) => return self.not_begun(id, failure),
             },
         };
-        let attempt = Attempt { crew: &self.crew, workplace: &workplace, item: &item, place };
+        let attempt = AttemptRunner { crew: &self.crew, workplace: &workplace, item: &item, place };
         let mut ended = attempt::run(attempt).await;
         let is_clean = ended.is_clean();
         let mut left = match self.examine().await {
@@ -226,21 +237,21 @@ impl Desk {
             ended.fail(failure);
         }
         let outcome = ended.outcome(&base, left.as_ref());
-        Over { id, outcome, left, is_clean }
+        AttemptEnd { id, outcome, left, is_clean }
     }
 
     /// Makes the worktree ready for the first step of an item.
-    async fn begin_work(&mut self, identity: Identity) -> Result<ResumedWork, Failure> {
+    async fn begin_work(&mut self, identity: StepOwner) -> Result<ResumedWork, Failure> {
         let workplace = self.workplace(identity, self.tip()).await?;
         let base = self.base().map_err(|error| broken(error.to_string()))?;
         Ok(ResumedWork { workplace, base })
     }
 
     /// Returns the end of an attempt that could not begin.
-    fn not_begun(&self, id: ItemId, failure: Failure) -> Over {
-        let mut over = Over::failed(id, failure);
+    fn not_begun(&self, id: ItemId, failure: Failure) -> AttemptEnd {
+        let mut over = AttemptEnd::failed(id, failure);
         if let Some(cut_off) = self.interruption.take() {
-            over.outcome = Outcome::CutOff {
+            over.outcome = AttemptOutcome::CutOff {
                 cut_off,
                 work: Box::default(),
                 duration_ms: 0,
@@ -266,7 +277,7 @@ impl Desk {
     }
 
     /// Looks at what an attempt left behind.
-    pub(super) async fn examine(&mut self) -> Result<Option<Leftover>, Failure> {
+    pub(super) async fn examine(&mut self) -> Result<Option<WorktreeStatus>, Failure> {
         let Some(mut slot) = self.slot.take() else { return Ok(None) };
         let (slot, left) = blocking(move || {
             let left = slot.examine()?;
@@ -299,11 +310,12 @@ impl Desk {
     }
 }
 
-impl Over {
+impl AttemptEnd {
     /// Makes one of an attempt that could not even begin.
     fn failed(id: ItemId, failure: Failure) -> Self {
         let (step, duration_ms, cost_usd) = (None, 0, 0.0);
-        let outcome = Outcome::Failed { step, failure, duration_ms, cost_usd, secured: false };
+        let outcome =
+            AttemptOutcome::Failed { step, failure, duration_ms, cost_usd, secured: false };
         Self { id, outcome, left: None, is_clean: false }
     }
 
@@ -317,12 +329,12 @@ pub(super) fn is_orderly(failure: &Failure) -> bool {
     // A check may have had more to say than why the step ended.
     !matches!(
         failure.cause.unwrap_or(failure.kind),
-        FailureKind::Timeout
-            | FailureKind::Stalled
-            | FailureKind::WorkerLost
-            | FailureKind::Cancelled
-            | FailureKind::WorktreeError
-            | FailureKind::DiskFull
+        ReasonCode::Timeout
+            | ReasonCode::Stalled
+            | ReasonCode::WorkerLost
+            | ReasonCode::Cancelled
+            | ReasonCode::WorktreeError
+            | ReasonCode::DiskFull
     )
 }
 

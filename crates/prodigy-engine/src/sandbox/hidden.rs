@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::Path};
 
-use super::{Needs, variable, view::View};
+use super::{SandboxAccess, variable, view::MountTable};
 
 /// Places that are empty in the sandbox: what others left there is no business of a step, and
 /// the sockets in `/run` lead to programs that act with all rights.
@@ -160,7 +160,7 @@ const OF_THE_MACHINE: &[&str] =
     &["/etc/shadow", "/etc/gshadow", "/etc/ssl/private", "/etc/kubernetes", "/etc/wireguard"];
 
 /// Hides what no step needs.
-pub(super) fn hide(view: &mut View, env: &[(OsString, OsString)], needs: &Needs<'_>) {
+pub(super) fn hide(view: &mut MountTable, env: &[(OsString, OsString)], needs: &SandboxAccess<'_>) {
     for path in BLANK.iter().chain(OF_THE_MACHINE) {
         view.blank(Path::new(path));
     }

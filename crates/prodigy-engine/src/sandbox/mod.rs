@@ -19,10 +19,10 @@ use prodigy_core::{diagnostic::Span, workflow::SandboxConfig};
 
 use crate::{
     git::CommitPaths,
-    process::{self, Launch, Quick, Status, quick},
+    process::{self, HelperCommand, Launch, ProcessStatus, quick},
 };
-pub use own::{Own, sessions};
-use view::View;
+pub use own::{AgentHome, sessions};
+use view::MountTable;
 
 /// The options of `bwrap` that every sandbox has.
 ///
@@ -98,7 +98,7 @@ impl SandboxError {
 }
 
 /// The paths that a step needs to reach, besides those of every step.
-pub struct Needs<'a> {
+pub struct SandboxAccess<'a> {
     /// The user's checkout.
     pub checkout: &'a Path,
     /// The directory that all its worktrees share.
@@ -118,7 +118,7 @@ pub struct Needs<'a> {
     /// The directories of the agent programs; hidden from all other steps.
     pub agents: &'a [PathBuf],
     /// Which of them the step is, if it is one that keeps something.
-    pub own: Option<Own>,
+    pub own: Option<AgentHome>,
     /// Set if it may write nothing but temporary files.
     pub is_read_only: bool,
 }
@@ -169,7 +169,7 @@ impl Sandbox {
         let mut args = self.beginning();
         args.extend(["--", "true"].map(OsString::from));
         let refused = |said: String| SandboxError::Refused { said };
-        let trial = Quick {
+        let trial = HelperCommand {
             program: self.program.as_os_str(),
             args: &args,
             cwd: Path::new("/"),
@@ -200,17 +200,21 @@ impl Sandbox {
     }
 
     /// Puts a launch into a sandbox, or says why its program cannot be started.
-    pub fn wrap(&self, mut launch: Launch, needs: &Needs<'_>) -> Result<Launch, Status> {
+    pub fn wrap(
+        &self,
+        mut launch: Launch,
+        needs: &SandboxAccess<'_>,
+    ) -> Result<Launch, ProcessStatus> {
         // In the sandbox nobody could tell that it is the program which is missing.
         let program = process::startable(&launch)?;
-        let mut view = View::default();
+        let mut view = MountTable::default();
         hidden::hide(&mut view, &launch.env, needs);
         own::hide(&mut view, &launch.env, needs.agents);
         view.read(needs.checkout);
         view.read(needs.common);
         view.read(needs.prodigy);
         view.read(&program);
-        let lent = if needs.is_read_only { View::read } else { View::write };
+        let lent = if needs.is_read_only { MountTable::read } else { MountTable::write };
         lent(&mut view, needs.worktree);
         view.write(needs.temporary);
         for path in &needs.commit.write {

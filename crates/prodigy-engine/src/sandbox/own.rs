@@ -13,10 +13,10 @@ use std::{
 
 use prodigy_core::workflow::AgentKind;
 
-use super::{variable, view::View};
+use super::{variable, view::MountTable};
 
 /// The files that an agent program keeps in its directory.
-struct Keeps {
+struct AgentHomeLayout {
     /// The variable that names the directory.
     variable: &'static str,
     /// The directory, below the home, if it is not set.
@@ -28,11 +28,11 @@ struct Keeps {
     /// The directory of its sessions.
     sessions: &'static str,
     /// The other files in it.
-    rest: Rest,
+    rest: HomeVisibility,
 }
 
 /// The visible files of an agent's directory, besides its account and its sessions.
-enum Rest {
+enum HomeVisibility {
     /// All is shown but what it writes while it works, which is made anew each time: nothing in
     /// it is a setting, and sockets in it lead to programs outside.
     AllBut(&'static [&'static str]),
@@ -41,13 +41,13 @@ enum Rest {
     Only(&'static [&'static str]),
 }
 
-const CLAUDE: Keeps = Keeps {
+const CLAUDE: AgentHomeLayout = AgentHomeLayout {
     variable: "CLAUDE_CONFIG_DIR",
     directory: ".claude",
     beside: Some(".claude.json"),
     account: ".credentials.json",
     sessions: "projects",
-    rest: Rest::AllBut(&[
+    rest: HomeVisibility::AllBut(&[
         ".claude.json.backup",
         "active-time.json",
         "api-dumps",
@@ -99,13 +99,13 @@ const CLAUDE: Keeps = Keeps {
     ]),
 };
 
-const CODEX: Keeps = Keeps {
+const CODEX: AgentHomeLayout = AgentHomeLayout {
     variable: "CODEX_HOME",
     directory: ".codex",
     beside: None,
     account: "auth.json",
     sessions: "sessions",
-    rest: Rest::Only(&[
+    rest: HomeVisibility::Only(&[
         "AGENTS.md",
         "AGENTS.override.md",
         "agents",
@@ -126,7 +126,7 @@ const CODEX: Keeps = Keeps {
 };
 
 /// Returns what a kind of agent keeps.
-fn keeps(kind: AgentKind) -> Option<&'static Keeps> {
+fn keeps(kind: AgentKind) -> Option<&'static AgentHomeLayout> {
     match kind {
         AgentKind::Claude => Some(&CLAUDE),
         AgentKind::Codex => Some(&CODEX),
@@ -136,7 +136,7 @@ fn keeps(kind: AgentKind) -> Option<&'static Keeps> {
 
 /// An agent that keeps something of its own.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub struct AgentHome {
     /// Its kind.
     pub kind: AgentKind,
     /// Its directory.
@@ -151,7 +151,7 @@ pub fn sessions(kind: AgentKind) -> Option<&'static str> {
 }
 
 /// Hides what agents keep: it is theirs.
-pub(super) fn hide(view: &mut View, env: &[(OsString, OsString)], others: &[PathBuf]) {
+pub(super) fn hide(view: &mut MountTable, env: &[(OsString, OsString)], others: &[PathBuf]) {
     let home = variable(env, "HOME").map(Path::new);
     for keeps in [&CLAUDE, &CODEX] {
         let below_home = [Some(keeps.directory), keeps.beside];
@@ -170,7 +170,7 @@ pub(super) fn hide(view: &mut View, env: &[(OsString, OsString)], others: &[Path
 }
 
 /// Shows an agent what it keeps.
-pub(super) fn show(view: &mut View, env: &[(OsString, OsString)], own: &Own) {
+pub(super) fn show(view: &mut MountTable, env: &[(OsString, OsString)], own: &AgentHome) {
     let Some(keeps) = keeps(own.kind) else { return };
     // It would make it itself. If it cannot be made, there is nothing to show.
     fs::create_dir_all(&own.directory).ok();
@@ -199,7 +199,7 @@ pub(super) fn show(view: &mut View, env: &[(OsString, OsString)], own: &Own) {
     }
 }
 
-impl Rest {
+impl HomeVisibility {
     /// Returns whether something of that name is shown.
     fn is_shown(&self, name: &OsStr) -> bool {
         let name = name.to_string_lossy();

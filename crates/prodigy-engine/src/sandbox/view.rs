@@ -8,7 +8,7 @@ use std::{
 
 /// The access to a part of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sight {
+enum MountMode {
     /// An empty place that is gone with the step.
     Blank,
     /// As it is, not to be written.
@@ -19,8 +19,8 @@ enum Sight {
 
 /// The mount at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
-    sight: Sight,
+struct Mount {
+    sight: MountMode,
     /// The path that is mounted there in place of the original.
     from: Option<PathBuf>,
 }
@@ -29,47 +29,47 @@ struct Seen {
 ///
 /// The root is in the map and is read-only. The last setting of a path wins.
 #[derive(Debug, Default)]
-pub(super) struct View {
-    named: BTreeMap<PathBuf, Seen>,
+pub(super) struct MountTable {
+    named: BTreeMap<PathBuf, Mount>,
 }
 
-impl View {
+impl MountTable {
     /// Puts an empty place there; a file becomes an empty one.
     pub(super) fn blank(&mut self, path: &Path) {
-        self.name(path, Sight::Blank);
+        self.name(path, MountMode::Blank);
     }
 
     /// Shows what is there.
     pub(super) fn read(&mut self, path: &Path) {
-        self.name(path, Sight::Read);
+        self.name(path, MountMode::Read);
     }
 
     /// Lets the step write there.
     pub(super) fn write(&mut self, path: &Path) {
-        self.name(path, Sight::Write);
+        self.name(path, MountMode::Write);
     }
 
     /// Shows something below a place that is empty otherwise, unless something was said of it.
     pub(super) fn show(&mut self, path: PathBuf, from: PathBuf) {
-        let seen = Seen { sight: Sight::Read, from: Some(from) };
+        let seen = Mount { sight: MountMode::Read, from: Some(from) };
         self.named.entry(path).or_insert(seen);
     }
 
     /// Lets the step write to something that it sees below a place that is empty otherwise.
     pub(super) fn lend(&mut self, path: PathBuf, from: PathBuf) {
-        self.named.insert(path, Seen { sight: Sight::Write, from: Some(from) });
+        self.named.insert(path, Mount { sight: MountMode::Write, from: Some(from) });
     }
 
     /// Returns whether a path was named, other than to hide it.
     pub(super) fn is_named(&self, path: &Path) -> bool {
-        self.named.get(path).is_some_and(|seen| seen.sight != Sight::Blank)
+        self.named.get(path).is_some_and(|seen| seen.sight != MountMode::Blank)
     }
 
     /// Names a path; one that is not there cannot be seen anyhow.
-    fn name(&mut self, path: &Path, sight: Sight) {
+    fn name(&mut self, path: &Path, sight: MountMode) {
         // Bubblewrap would mount over what a link leads to.
         if let Ok(path) = path.canonicalize() {
-            self.named.insert(path, Seen { sight, from: None });
+            self.named.insert(path, Mount { sight, from: None });
         }
     }
 
@@ -77,10 +77,10 @@ impl View {
     /// Parents come before what is in them.
     pub(super) fn arguments(&self, empty: &Path) -> Vec<OsString> {
         let mut arguments = Vec::new();
-        for (path, Seen { sight, from }) in &self.named {
+        for (path, Mount { sight, from }) in &self.named {
             let parent = path.ancestors().skip(1).find_map(|above| self.named.get(above));
-            let is_as_around = *sight == parent.map_or(Sight::Read, |parent| parent.sight);
-            if from.is_none() && is_as_around && *sight != Sight::Blank {
+            let is_as_around = *sight == parent.map_or(MountMode::Read, |parent| parent.sight);
+            if from.is_none() && is_as_around && *sight != MountMode::Blank {
                 continue;
             }
             // What is shown from elsewhere was found there a moment ago, and may be gone.
@@ -91,12 +91,12 @@ impl View {
             let from = from.as_ref().unwrap_or(path).clone().into_os_string();
             let path = path.clone().into_os_string();
             match sight {
-                Sight::Blank if Path::new(&path).is_dir() => {
+                MountMode::Blank if Path::new(&path).is_dir() => {
                     arguments.extend(["--tmpfs".into(), path]);
                 }
-                Sight::Blank => arguments.extend(["--ro-bind".into(), empty.into(), path]),
-                Sight::Read => arguments.extend([read.into(), from, path]),
-                Sight::Write => arguments.extend([write.into(), from, path]),
+                MountMode::Blank => arguments.extend(["--ro-bind".into(), empty.into(), path]),
+                MountMode::Read => arguments.extend([read.into(), from, path]),
+                MountMode::Write => arguments.extend([write.into(), from, path]),
             }
         }
         arguments
@@ -115,7 +115,7 @@ mod tests {
             std::fs::create_dir_all(root.join(directory)).unwrap();
         }
         std::fs::File::create(root.join("home/.netrc")).unwrap();
-        let mut view = View::default();
+        let mut view = MountTable::default();
         view.write(&root.join("home/work/tree"));
         view.blank(&root);
         view.read(&root.join("home"));

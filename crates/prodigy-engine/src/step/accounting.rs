@@ -6,18 +6,18 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::{AgentCost, Heard, Limit, Usage, is_served},
+    agent::{AgentCost, QuotaLimit, StreamState, TokenUsage, is_served},
     event::{Event, QuotaPaused},
     failure::Failure,
     ids::hex,
-    policy::{Budget, OnUnknown},
+    policy::{Budget, OnUnknownCost},
     workflow::Ability,
 };
 
-use super::{Workplace, ask::Asking, session::Conversation};
+use super::{StepContext, ask::AgentCall, session::AgentSession};
 use crate::{
     agent::{Agent, AgentReport},
-    process::{Ended, Status},
+    process::{ProcessOutcome, ProcessStatus},
     store::{AgentRun, price_level},
 };
 
@@ -37,14 +37,14 @@ impl UnknownCosts {
     }
 
     /// Returns the limit that keeps further agents from starting, if there is one.
-    pub(super) fn limit(&self) -> Option<Limit> {
+    pub(super) fn limit(&self) -> Option<QuotaLimit> {
         let stopped_by = self.stopped_by.lock().unwrap_or_else(PoisonError::into_inner);
-        stopped_by.clone().map(Limit::unknown_cost)
+        stopped_by.clone().map(QuotaLimit::unknown_cost)
     }
 
     /// Returns whether a cost that nobody knows stops the job.
     fn stops(&self) -> bool {
-        !self.budget.is_unlimited() && self.budget.on_unknown == OnUnknown::Stop
+        !self.budget.is_unlimited() && self.budget.on_unknown == OnUnknownCost::Stop
     }
 
     /// Records that the cost of an agent is unknown; returns true if it was not recorded before.
@@ -70,7 +70,7 @@ pub(super) fn new_run_id() -> String {
 }
 
 /// Says why a budget cannot be kept, and the way out.
-pub(crate) fn not_kept(name: &str, agent: Option<&dyn Agent>, tokens: Usage) -> String {
+pub(crate) fn not_kept(name: &str, agent: Option<&dyn Agent>, tokens: TokenUsage) -> String {
     let is_able = |ability| agent.is_none_or(|agent| agent.kind().is_able_to(ability));
     let has_prices = agent.is_some_and(|agent| agent.prices().is_some());
     let agent = format!("the budget cannot be kept: agent `{name}`");
@@ -90,9 +90,9 @@ pub(crate) fn not_kept(name: &str, agent: Option<&dyn Agent>, tokens: Usage) -> 
     format!("{agent} {said}{help}")
 }
 
-impl Asking<'_> {
+impl AgentCall<'_> {
     /// Returns the run that is about to begin.
-    pub(super) fn run(&self, conversation: &Conversation, heard: Option<&Heard>) -> AgentRun {
+    pub(super) fn run(&self, conversation: &AgentSession, heard: Option<&StreamState>) -> AgentRun {
         let item = self.workplace.identity.item.as_ref();
         let (before, before_usd) = conversation.before();
         AgentRun {
@@ -102,7 +102,7 @@ impl Asking<'_> {
             item_id: item.map(|item| item.id.clone()),
             agent_id: item.map(|item| item.agent),
             attempt: self.workplace.attempt(),
-            dialect: heard.map(Heard::dialect),
+            dialect: heard.map(StreamState::dialect),
             slot: 0,
             offset: 0,
             session: conversation.record_name(),
@@ -112,19 +112,23 @@ impl Asking<'_> {
     }
 
     /// Returns what the agent cost, as far as anybody knows.
-    pub(super) fn cost(&self, heard: Option<&Heard>, ended: Option<&Ended>) -> AgentCost {
-        if ended.is_some_and(|ended| matches!(ended.status, Status::NotStarted { .. })) {
+    pub(super) fn cost(
+        &self,
+        heard: Option<&StreamState>,
+        ended: Option<&ProcessOutcome>,
+    ) -> AgentCost {
+        if ended.is_some_and(|ended| matches!(ended.status, ProcessStatus::NotStarted { .. })) {
             return AgentCost::NOTHING;
         }
         let home = self.workplace.tools.layout.home();
         let level = |model: &str| price_level(home, model);
-        let totals = heard.map(Heard::totals);
+        let totals = heard.map(StreamState::totals);
         let prices = self.agent.prices();
         totals.map_or_else(AgentCost::default, |it| AgentCost::of(&it, prices, level))
     }
 
     /// Tells what an agent used that was lost before it could be judged.
-    pub(super) fn tell_heard(&self, heard: &Heard, cost: AgentCost) {
+    pub(super) fn tell_heard(&self, heard: &StreamState, cost: AgentCost) {
         // One of which nothing was heard may not have been started.
         if heard.cost_usd().is_some() || !heard.usage().is_empty() {
             let model = heard.model().map(str::to_owned);
@@ -150,9 +154,9 @@ impl Asking<'_> {
     }
 
     /// Tells what the agent used and what that cost.
-    fn tell_usage(&self, cost: AgentCost, tokens: Usage, model: Option<String>, served: bool) {
+    fn tell_usage(&self, cost: AgentCost, tokens: TokenUsage, model: Option<String>, served: bool) {
         let AgentCost { usd: cost_usd, estimated } = cost;
-        let Workplace { tools, spent, .. } = self.workplace;
+        let StepContext { tools, spent, .. } = self.workplace;
         *spent.lock().unwrap_or_else(PoisonError::into_inner) += cost_usd.unwrap_or_default();
         tools.budget.add(cost_usd.unwrap_or_default());
         let stops = cost_usd.is_none() && tools.unknown_costs.stops();
@@ -182,7 +186,7 @@ impl Asking<'_> {
 
 /// Returns the event that keeps further agents from starting.
 pub(crate) fn stop(message: String) -> Event {
-    let limit = Limit::unknown_cost(message);
+    let limit = QuotaLimit::unknown_cost(message);
     Event::QuotaPaused(Box::new(QuotaPaused {
         limit,
         paused_until: None,

@@ -9,23 +9,23 @@ use std::{
 };
 
 use prodigy_core::{
-    failure::{Failure, FailureKind},
-    template::{Bound, RenderError, Script, Text},
+    failure::{Failure, ReasonCode},
+    template::{BoundScript, RenderError, Script, Template},
     vars::Vars,
     workflow::{EnvVar, FileFormat, Step, StepAction, StepAddress},
     yaml,
 };
 
 use super::{
-    Scope, Workplace,
-    ask::{Question, ask},
+    StepContext, StepScope,
+    ask::{AgentPrompt, ask},
     external::{guarded, prompt_intent, script_intent},
     fault::{file_failure, path_failure},
     foreach,
-    output::{Failed, Limits, Output, judge},
+    output::{ActionFailure, ActionOutput, ProcessLimits, judge},
 };
 use crate::{
-    process::{Ended, Launch},
+    process::{Launch, ProcessOutcome},
     root_dir::{MissingDirs, RootDir},
     store,
 };
@@ -35,7 +35,7 @@ const RESULT_LIMIT: u64 = 64 * 1024;
 
 /// Where and how one try of a step runs.
 #[derive(Clone, Copy)]
-pub(super) struct Try<'a> {
+pub(super) struct StepAttempt<'a> {
     /// The place where the step stands.
     pub(super) address: &'a StepAddress,
     /// The name of its effect, if that is known already.
@@ -48,7 +48,7 @@ pub(super) struct Try<'a> {
     pub(super) within: Option<Duration>,
 }
 
-impl<'a> Try<'a> {
+impl<'a> StepAttempt<'a> {
     pub(super) fn new(address: &'a StepAddress, attempt: u32, within: Option<Duration>) -> Self {
         Self { address, key: None, attempt, action: None, within }
     }
@@ -63,36 +63,40 @@ impl<'a> Try<'a> {
 ///
 /// An error carries the output that came before it, for handlers and logs.
 pub(super) async fn carry_out(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &Step,
-    scope: &mut Scope,
-    which: Try<'_>,
-) -> Result<Output, Box<Failed>> {
+    scope: &mut StepScope,
+    which: StepAttempt<'_>,
+) -> Result<ActionOutput, Box<ActionFailure>> {
     match &step.action {
         StepAction::Shell { script, program } => {
-            let bound = bind(script, &scope.vars).map_err(Failed::bare)?;
+            let bound = bind(script, &scope.vars).map_err(ActionFailure::bare)?;
             let (vars, intent) =
                 (&scope.vars, step.external().map(|_| script_intent(program, &bound)));
             let key = workplace.effect_key(which.address, intent.as_deref());
-            let which = Try { key: Some(&key), ..which };
+            let which = StepAttempt { key: Some(&key), ..which };
             let action = shell(workplace, step, vars, which, program, &bound);
             Box::pin(guarded(workplace, step, vars, which, intent, action)).await
         }
         StepAction::Agent { agent, prompt, options } => {
-            let prompt =
-                prompt.render(&scope.vars).map_err(|error| Failed::bare(template(&error)))?;
+            let prompt = prompt
+                .render(&scope.vars)
+                .map_err(|error| ActionFailure::bare(template(&error)))?;
             let (vars, intent) =
                 (&scope.vars, step.external().map(|_| prompt_intent(agent, &prompt)));
             let key = workplace.effect_key(which.address, intent.as_deref());
-            let which = Try { key: Some(&key), ..which };
-            let question = Question { agent, prompt: &prompt, options };
+            let which = StepAttempt { key: Some(&key), ..which };
+            let question = AgentPrompt { agent, prompt: &prompt, options };
             let action = ask(workplace, step, vars, which, question);
             Box::pin(guarded(workplace, step, vars, which, intent, action)).await
         }
         StepAction::WriteFile { path, content, format, mode, create_dirs } => {
-            workplace.check_place(workplace.tree.path()).map_err(Failed::bare)?;
-            let file = File { path, content, format: *format, mode: *mode, dirs: *create_dirs };
-            file.write(workplace.tree.path(), &scope.vars).map(Output::text).map_err(Failed::bare)
+            workplace.check_place(workplace.tree.path()).map_err(ActionFailure::bare)?;
+            let file =
+                FileWrite { path, content, format: *format, mode: *mode, dirs: *create_dirs };
+            file.write(workplace.tree.path(), &scope.vars)
+                .map(ActionOutput::text)
+                .map_err(ActionFailure::bare)
         }
         StepAction::Foreach(each) => {
             Box::pin(foreach::run(workplace, step, each, scope, which)).await
@@ -102,37 +106,37 @@ pub(super) async fn carry_out(
 
 /// Runs a shell command, as the action of a step or to list the values of a loop.
 pub(super) async fn shell(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &Step,
     vars: &Vars,
-    which: Try<'_>,
+    which: StepAttempt<'_>,
     program: &str,
-    bound: &Bound,
-) -> Result<Output, Box<Failed>> {
-    let launch = prepare(workplace, step, vars, which).map_err(Failed::bare)?;
-    let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
+    bound: &BoundScript,
+) -> Result<ActionOutput, Box<ActionFailure>> {
+    let launch = prepare(workplace, step, vars, which).map_err(ActionFailure::bare)?;
+    let limits = ProcessLimits { timeout: launch.timeout, idle: launch.idle_timeout };
     let (slot, ended) = launch_script(workplace, launch, program, bound).await?;
-    let output = Output::of(slot, &ended);
+    let output = ActionOutput::of(slot, &ended);
     match judge(&ended, &output, &limits) {
         None => Ok(output),
         Some(failure) => {
-            Err(Failed::of(said(workplace, which.path(), failure), output, &ended.status))
+            Err(ActionFailure::of(said(workplace, which.path(), failure), output, &ended.status))
         }
     }
 }
 
 /// Runs a script in a launch that has everything else.
 pub(super) async fn launch_script(
-    workplace: &Workplace,
+    workplace: &StepContext,
     mut launch: Launch,
     program: &str,
-    bound: &Bound,
-) -> Result<(u32, Ended), Box<Failed>> {
+    bound: &BoundScript,
+) -> Result<(u32, ProcessOutcome), Box<ActionFailure>> {
     launch.argv = vec![program.into(), "-c".into(), (&bound.text).into()];
     launch.env.extend(bound.env.iter().map(|(name, value)| (name.into(), value.into())));
     let mut kept = Vec::new();
     for (name, content) in &bound.files {
-        let file = value_file(workplace, content).map_err(Failed::bare)?;
+        let file = value_file(workplace, content).map_err(ActionFailure::bare)?;
         launch.env.push((name.into(), file.path().into()));
         kept.push(file);
     }
@@ -141,7 +145,7 @@ pub(super) async fn launch_script(
 
 /// Runs a script and returns all that it prints.
 pub async fn printed(
-    workplace: &Workplace,
+    workplace: &StepContext,
     script: &Script,
     vars: &Vars,
     path: &str,
@@ -149,7 +153,7 @@ pub async fn printed(
     let step = Step::shell(script.clone());
     let bound = bind(script, vars)?;
     let address = StepAddress::named(path);
-    let which = Try::new(&address, 1, None);
+    let which = StepAttempt::new(&address, 1, None);
     let output = shell(workplace, &step, vars, which, "sh", &bound).await;
     let output = output.map_err(|failed| failed.failure)?;
     let file = tempfile::NamedTempFile::new_in(workplace.temporary());
@@ -162,10 +166,10 @@ pub async fn printed(
 
 /// Makes a launch with everything but the program.
 pub(super) fn prepare(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &Step,
     vars: &Vars,
-    which: Try<'_>,
+    which: StepAttempt<'_>,
 ) -> Result<Launch, Failure> {
     let cwd = match &step.working_dir {
         Some(directory) => {
@@ -197,7 +201,7 @@ pub(super) fn prepare(
 }
 
 /// Puts a value that a script wants as a file into one.
-fn value_file(workplace: &Workplace, content: &str) -> Result<tempfile::NamedTempFile, Failure> {
+fn value_file(workplace: &StepContext, content: &str) -> Result<tempfile::NamedTempFile, Failure> {
     let write = || -> std::io::Result<tempfile::NamedTempFile> {
         let mut file = tempfile::NamedTempFile::new_in(workplace.temporary())?;
         file.write_all(content.as_bytes())?;
@@ -210,12 +214,12 @@ fn value_file(workplace: &Workplace, content: &str) -> Result<tempfile::NamedTem
 }
 
 /// Lets a step say itself why it failed, by writing `reason_code` to its result file.
-pub(super) fn said(workplace: &Workplace, step: &str, mut failure: Failure) -> Failure {
+pub(super) fn said(workplace: &StepContext, step: &str, mut failure: Failure) -> Failure {
     match named(workplace, step, &failure) {
         None => {}
         Some(Ok(kind)) => failure.kind = kind,
         Some(Err(why)) => {
-            failure.kind = FailureKind::Unclassified;
+            failure.kind = ReasonCode::Unclassified;
             failure.message = format!("{}; {why}", failure.message);
         }
     }
@@ -224,18 +228,14 @@ pub(super) fn said(workplace: &Workplace, step: &str, mut failure: Failure) -> F
 
 /// Returns the reason that a step names in its result file, if it does, or why that is none.
 pub(super) fn named(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &str,
     failure: &Failure,
-) -> Option<Result<FailureKind, String>> {
+) -> Option<Result<ReasonCode, String>> {
     // Only prodigy itself knows whether it ended the step; what becomes of the worktree of
     // one that was ended depends on it.
-    let ended = [
-        FailureKind::Cancelled,
-        FailureKind::Timeout,
-        FailureKind::Stalled,
-        FailureKind::WorkerLost,
-    ];
+    let ended =
+        [ReasonCode::Cancelled, ReasonCode::Timeout, ReasonCode::Stalled, ReasonCode::WorkerLost];
     if ended.contains(&failure.kind) {
         return None;
     }
@@ -244,29 +244,29 @@ pub(super) fn named(
     let text = store::read_bounded(&path, RESULT_LIMIT).ok()??;
     let said = serde_json::from_slice::<serde_json::Value>(&text).ok()?;
     let code = said.get("reason_code")?;
-    Some(FailureKind::named(&code.as_str().map_or_else(|| code.to_string(), str::to_owned)))
+    Some(ReasonCode::named(&code.as_str().map_or_else(|| code.to_string(), str::to_owned)))
 }
 
 /// Makes a failure of a template that could not be filled in.
 pub(super) fn template(error: &RenderError) -> Failure {
-    Failure::new(FailureKind::TemplateError, error.to_string())
+    Failure::new(ReasonCode::TemplateError, error.to_string())
 }
 
 /// Returns a script's values for a loop's list.
-pub(super) fn bind(script: &Script, vars: &Vars) -> Result<Bound, Failure> {
+pub(super) fn bind(script: &Script, vars: &Vars) -> Result<BoundScript, Failure> {
     script.bind(vars).map_err(|error| template(&error))
 }
 
 /// A file that a step writes.
-struct File<'a> {
-    path: &'a Text,
-    content: &'a Text,
+struct FileWrite<'a> {
+    path: &'a Template,
+    content: &'a Template,
     format: FileFormat,
     mode: Option<u32>,
     dirs: bool,
 }
 
-impl File<'_> {
+impl FileWrite<'_> {
     /// Writes the file and returns its path.
     fn write(&self, root: &Path, vars: &Vars) -> Result<String, Failure> {
         let shown = self.path.render(vars).map_err(|error| template(&error))?;
@@ -293,7 +293,7 @@ impl File<'_> {
 
     /// Checks the content against its format.
     fn formatted(&self, text: String) -> Result<String, Failure> {
-        let bad = |message: String| Failure::new(FailureKind::ParseError, message);
+        let bad = |message: String| Failure::new(ReasonCode::ParseError, message);
         match self.format {
             FileFormat::Text => Ok(text),
             FileFormat::Json => {

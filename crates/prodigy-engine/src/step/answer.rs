@@ -1,28 +1,28 @@
 //! Validation of an agent's answer: its form, and the changes in the worktree.
 
 use prodigy_core::{
-    agent::Denied,
-    capture::Stream,
-    failure::{Failure, FailureKind},
-    json_schema::Schema,
+    agent::DeniedTool,
+    capture::CaptureStream,
+    failure::{Failure, ReasonCode},
+    json_schema::OutputSchema,
     workflow::{AgentKind, Effects, Step, StepAction},
 };
 use serde_json::Value;
 
 use super::{
-    Workplace,
-    output::{CAPTURE_LIMIT, Output},
+    StepContext,
+    output::{ActionOutput, CAPTURE_LIMIT},
 };
-use crate::{agent::AgentReport, git::Fingerprint};
+use crate::{agent::AgentReport, git::WorktreeFingerprint};
 
 /// The most violations of a schema that a message names.
 const VIOLATIONS: usize = 3;
 
 /// Returns an answer as data: what the agent gave in this form, or else its text read as JSON.
 pub(super) fn data(
-    workplace: &Workplace,
+    workplace: &StepContext,
     report: &AgentReport,
-    output: &Output,
+    output: &ActionOutput,
 ) -> Result<Value, Failure> {
     if let Some(data) = &report.structured {
         return Ok(data.clone());
@@ -35,54 +35,54 @@ pub(super) fn data(
         let message = format!(
             "the agent's answer for `output_schema` has {total} bytes, and at most {CAPTURE_LIMIT} are taken"
         );
-        return Err(Failure::new(FailureKind::OutputTooLarge, message));
+        return Err(Failure::new(ReasonCode::OutputTooLarge, message));
     }
-    let text = output.whole(workplace, Stream::Stdout);
-    parsed(&text.map_err(|why| Failure::new(FailureKind::OutputUnparseable, why))?)
+    let text = output.whole(workplace, CaptureStream::Stdout);
+    parsed(&text.map_err(|why| Failure::new(ReasonCode::OutputUnparseable, why))?)
 }
 
 fn parsed(text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text.trim()).map_err(|error| {
         let message = format!("the answer is not JSON, and `output_schema` asks for it: {error}");
-        Failure::new(FailureKind::OutputUnparseable, message)
+        Failure::new(ReasonCode::OutputUnparseable, message)
     })
 }
 
 /// Checks an answer against the schema that was asked for, whatever the agent says of it, and
 /// returns it in that form.
-pub(super) fn checked(value: &Value, schema: &Schema) -> Result<String, Failure> {
+pub(super) fn checked(value: &Value, schema: &OutputSchema) -> Result<String, Failure> {
     schema.check(value).map_err(|violations| {
         let shown: Vec<String> =
             violations.iter().take(VIOLATIONS).map(ToString::to_string).collect();
         let message = format!("the answer does not satisfy `output_schema`: {}", shown.join("; "));
-        Failure::new(FailureKind::SchemaInvalid, message)
+        Failure::new(ReasonCode::SchemaInvalid, message)
     })?;
     Ok(value.to_string())
 }
 
 /// The state of the worktree before an agent worked in it.
-pub(super) struct Before {
+pub(super) struct WorktreeBaseline {
     /// The commit and the files; nothing if they could not be seen.
-    seen: Option<(String, Fingerprint)>,
+    seen: Option<(String, WorktreeFingerprint)>,
 }
 
-impl Before {
+impl WorktreeBaseline {
     /// Looks at the worktree. One that the agent changed before it was cut off is not as it was.
-    pub(super) fn of(workplace: &Workplace, action: Option<&str>) -> Self {
+    pub(super) fn of(workplace: &StepContext, action: Option<&str>) -> Self {
         let begun = action.and_then(|action| workplace.progress().begin(action));
         let is_changed = begun.is_some_and(|begun| begun.has_changes);
         Self { seen: if is_changed { None } else { look(workplace) } }
     }
 
     /// Notes that an agent which is cut off has changed the worktree, unless it has not.
-    pub(super) fn note_changes(&self, workplace: &Workplace, action: Option<&str>) {
+    pub(super) fn note_changes(&self, workplace: &StepContext, action: Option<&str>) {
         if let Some(action) = action.filter(|_| !self.is_unchanged(workplace)) {
             workplace.progress().note_changes(action);
         }
     }
 
     /// Returns whether it is certain that nothing was changed since.
-    pub(super) fn is_unchanged(&self, workplace: &Workplace) -> bool {
+    pub(super) fn is_unchanged(&self, workplace: &StepContext) -> bool {
         let Some(((head, files), (head_now, files_now))) = self.seen.as_ref().zip(look(workplace))
         else {
             return false;
@@ -92,7 +92,7 @@ impl Before {
 }
 
 /// Returns the commit that a worktree is at, and what its files look like.
-fn look(workplace: &Workplace) -> Option<(String, Fingerprint)> {
+fn look(workplace: &StepContext) -> Option<(String, WorktreeFingerprint)> {
     Some((workplace.tree.head().ok()?, workplace.tree.fingerprint().ok()?))
 }
 
@@ -110,8 +110,8 @@ pub(super) fn needs_a_change(step: &Step, path: &str) -> bool {
 }
 
 /// Returns what an agent was not allowed to do, for people, and the way out for its kind.
-pub(super) fn denied(denied: &[Denied], kind: AgentKind, is_confined: bool) -> Option<String> {
-    let Denied { tool, about } = denied.first()?;
+pub(super) fn denied(denied: &[DeniedTool], kind: AgentKind, is_confined: bool) -> Option<String> {
+    let DeniedTool { tool, about } = denied.first()?;
     let about = if about.is_empty() { String::new() } else { format!(" ({about})") };
     let others = match denied.len() {
         1 => String::new(),
@@ -135,7 +135,7 @@ mod tests {
     fn shown(output: &str, structured: Option<Value>) -> String {
         let schema =
             json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}});
-        let schema = Schema::parse(&schema).unwrap();
+        let schema = OutputSchema::parse(&schema).unwrap();
         let value = structured.map_or_else(|| parsed(output), Ok);
         match value.and_then(|value| checked(&value, &schema)) {
             Ok(answer) => answer,
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn what_was_denied_is_named_with_the_way_out() {
-        let of = |about: &str| Denied { tool: "Bash".to_owned(), about: about.to_owned() };
-        let denied = |what: &[Denied], kind| denied(what, kind, false);
+        let of = |about: &str| DeniedTool { tool: "Bash".to_owned(), about: about.to_owned() };
+        let denied = |what: &[DeniedTool], kind| denied(what, kind, false);
         assert_eq!(denied(&[], AgentKind::Claude), None);
         insta::assert_snapshot!(denied(&[of("")], AgentKind::Claude).unwrap(), @"it was not allowed to use `Bash`; `allowed_tools` can allow it");
         insta::assert_snapshot!(denied(&[of("git commit"), of("x")], AgentKind::Simulated).unwrap(), @"it was not allowed to use `Bash` (git commit), and 1 more; `allowed_tools` can allow it");

@@ -3,37 +3,37 @@
 use std::path::Path;
 
 use prodigy_core::{
-    agent::{Heard, Limit, LimitKind},
+    agent::{QuotaKind, QuotaLimit, StreamState},
     event::Event,
-    failure::{Failure, FailureKind},
-    job::CutOff,
-    policy::Allowance,
+    failure::{Failure, ReasonCode},
+    job::SuspensionCause,
+    policy::ItemBudget,
     vars::Vars,
     workflow::{AgentKind, AgentOptions, Step},
 };
 
 use super::{
-    Workplace, accounting,
-    action::{Try, named, prepare, said, template},
-    answer::{self, Before},
-    confine::Confined,
+    StepContext, accounting,
+    action::{StepAttempt, named, prepare, said, template},
+    answer::{self, WorktreeBaseline},
+    confine::ConfinedAgent,
     fault::file_failure,
     flow::stopped,
-    output::{Failed, Limits, Output, judge},
-    session::Conversation,
-    telling::{Ear, Teller},
+    output::{ActionFailure, ActionOutput, ProcessLimits, judge},
+    session::AgentSession,
+    telling::{AgentEventEmitter, AgentListener},
 };
 use crate::{
-    agent::{Agent, AgentReport, AgentRequest, RunTraces},
+    agent::{Agent, AgentExit, AgentReport, AgentRequest},
     clock,
-    process::{Ended, EndedBy, Launch},
+    process::{Launch, ProcessOutcome, TerminationReason},
     store::AgentRun,
     trust,
 };
 
 /// The prompt for an agent, with its options.
 #[derive(Clone, Copy)]
-pub(super) struct Question<'a> {
+pub(super) struct AgentPrompt<'a> {
     /// The agent's name.
     pub(super) agent: &'a str,
     /// The prompt, with every value filled in.
@@ -43,10 +43,10 @@ pub(super) struct Question<'a> {
 }
 
 /// A question on its way to an agent.
-pub(super) struct Asking<'a> {
-    pub(super) workplace: &'a Workplace,
+pub(super) struct AgentCall<'a> {
+    pub(super) workplace: &'a StepContext,
     step: &'a Step,
-    pub(super) which: Try<'a>,
+    pub(super) which: StepAttempt<'a>,
     pub(super) name: &'a str,
     pub(super) agent: &'a dyn Agent,
     /// The name of this run of the agent, in the books.
@@ -58,37 +58,38 @@ pub(super) struct Asking<'a> {
 
 /// Gives a prompt to an agent.
 pub(super) async fn ask(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &Step,
     vars: &Vars,
-    which: Try<'_>,
-    question: Question<'_>,
-) -> Result<Output, Box<Failed>> {
+    which: StepAttempt<'_>,
+    question: AgentPrompt<'_>,
+) -> Result<ActionOutput, Box<ActionFailure>> {
     if let Some(cut_off) = workplace.no_more_agents() {
         workplace.interruption.set(cut_off);
-        return Err(Failed::bare(stopped()));
+        return Err(ActionFailure::bare(stopped()));
     }
-    let mut asking = Asking::new(workplace, step, vars, which, question).map_err(Failed::bare)?;
-    let mut launch = prepare(workplace, step, vars, which).map_err(Failed::bare)?;
+    let mut asking =
+        AgentCall::new(workplace, step, vars, which, question).map_err(ActionFailure::bare)?;
+    let mut launch = prepare(workplace, step, vars, which).map_err(ActionFailure::bare)?;
     if workplace.tools.sandbox.is_some() {
         // Without it claude skips no permissions for root.
         launch.env.push(("IS_SANDBOX".into(), "1".into()));
     }
     let conversation =
-        Conversation::open(workplace, asking.agent, which.path(), &launch.cwd, &launch.env);
+        AgentSession::open(workplace, asking.agent, which.path(), &launch.cwd, &launch.env);
     asking.tell_the_past(&conversation);
     let scratch = tempfile::tempdir_in(workplace.temporary()).map_err(|error| {
         let message = format!("cannot make a temporary directory: {error}");
-        Failed::bare(file_failure(&error, &message))
+        ActionFailure::bare(file_failure(&error, &message))
     })?;
-    let before = Before::of(workplace, which.action);
+    let before = WorktreeBaseline::of(workplace, which.action);
     let heard = asking.fill(&mut launch, &conversation, scratch.path())?;
-    let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
+    let limits = ProcessLimits { timeout: launch.timeout, idle: launch.idle_timeout };
     let (cwd, transcript) = (launch.cwd.clone(), launch.stream);
     let resumed = conversation.session().resume;
     let run = asking.run(&conversation, heard.as_ref());
-    let teller = Teller::new(workplace, which.path(), asking.name, resumed);
-    let mut ear = Ear::new(heard, teller, &run.id, launch.grace);
+    let teller = AgentEventEmitter::new(workplace, which.path(), asking.name, resumed);
+    let mut ear = AgentListener::new(heard, teller, &run.id, launch.grace);
     let confined = asking.confined(&run);
     let listened = workplace.listen(launch, confined, &mut |piece| ear.hear(piece)).await;
     let listened = listened.map(|(slot, ended)| {
@@ -107,7 +108,7 @@ pub(super) async fn ask(
             return Err(lost);
         }
     };
-    let mut report = asking.agent.report(&RunTraces {
+    let mut report = asking.agent.report(&AgentExit {
         ended: &ended,
         heard: heard.as_ref(),
         cwd: &cwd,
@@ -115,7 +116,7 @@ pub(super) async fn ask(
         wants_structured: asking.options.output_schema.is_some(),
         now: clock::now(),
     });
-    let mut output = Output { transcript, agent: true, ..Output::of(slot, &ended) };
+    let mut output = ActionOutput { transcript, agent: true, ..ActionOutput::of(slot, &ended) };
     output.instead = (!report.is_printed).then(|| report.output.clone());
     let cut_off = cut_off(&ended, &output, &limits).or_else(|| report.failure.clone());
     let failure = cut_off.or_else(|| asking.fault(step, &before, &report, &mut output));
@@ -127,27 +128,27 @@ pub(super) async fn ask(
     asking.tell_report(&report, cost, failure.as_ref());
     if let Some(limit) = report.limit {
         before.note_changes(workplace, which.action);
-        workplace.interruption.set(CutOff::Limit(asking.explained(limit)));
-        return Err(Failed::of(stopped(), output, &ended.status));
+        workplace.interruption.set(SuspensionCause::Limit(asking.explained(limit)));
+        return Err(ActionFailure::of(stopped(), output, &ended.status));
     }
     match failure {
         None => Ok(output),
-        Some(failure) => Err(Failed::of(failure, output, &ended.status)),
+        Some(failure) => Err(ActionFailure::of(failure, output, &ended.status)),
     }
 }
 
-impl<'a> Asking<'a> {
+impl<'a> AgentCall<'a> {
     fn new(
-        workplace: &'a Workplace,
+        workplace: &'a StepContext,
         step: &'a Step,
         vars: &Vars,
-        which: Try<'a>,
-        question: Question<'a>,
+        which: StepAttempt<'a>,
+        question: AgentPrompt<'a>,
     ) -> Result<Self, Failure> {
-        let Question { agent: name, prompt, options } = question;
+        let AgentPrompt { agent: name, prompt, options } = question;
         let Some(agent) = workplace.tools.agents.get(name) else {
             let message = format!("no agent named `{name}` is configured");
-            return Err(Failure::new(FailureKind::SpawnFailed, message));
+            return Err(Failure::new(ReasonCode::SpawnFailed, message));
         };
         let options = agent.options().map_or_else(|| options.clone(), |own| options.over(own));
         let options = step.with_commit_rules(agent.kind(), options);
@@ -160,7 +161,7 @@ impl<'a> Asking<'a> {
     }
 
     /// Adds what the agent should know of earlier tries.
-    fn tell_the_past(&mut self, conversation: &Conversation) {
+    fn tell_the_past(&mut self, conversation: &AgentSession) {
         if !conversation.is_kept() {
             return;
         }
@@ -184,13 +185,14 @@ impl<'a> Asking<'a> {
     fn fill(
         &self,
         launch: &mut Launch,
-        conversation: &Conversation,
+        conversation: &AgentSession,
         scratch: &Path,
-    ) -> Result<Option<Heard>, Box<Failed>> {
+    ) -> Result<Option<StreamState>, Box<ActionFailure>> {
         let allowance = self.workplace.allowance.map(|it| it.after(self.workplace.spent()));
-        let left = allowance.map(Allowance::left).transpose();
-        let left = left
-            .map_err(|message| Failed::bare(Failure::new(FailureKind::BudgetExceeded, message)))?;
+        let left = allowance.map(ItemBudget::left).transpose();
+        let left = left.map_err(|message| {
+            ActionFailure::bare(Failure::new(ReasonCode::BudgetExceeded, message))
+        })?;
         let is_untrusted = self.leaves_out_settings()?;
         let asked = self.agent.launch(&AgentRequest {
             prompt: &self.prompt,
@@ -212,7 +214,7 @@ impl<'a> Asking<'a> {
             is_confined: self.workplace.tools.sandbox.is_some(),
             is_untrusted,
         });
-        let asked = asked.map_err(Failed::bare)?;
+        let asked = asked.map_err(ActionFailure::bare)?;
         launch.argv = asked.argv;
         launch.stdin = asked.stdin;
         launch.env.extend(asked.env);
@@ -223,7 +225,7 @@ impl<'a> Asking<'a> {
     /// Returns whether the agent runs without the settings of the worktree, which the user does not
     /// trust. A file that the user was not told of when the run began was changed by the job: that
     /// is worth a warning.
-    fn leaves_out_settings(&self) -> Result<bool, Box<Failed>> {
+    fn leaves_out_settings(&self) -> Result<bool, Box<ActionFailure>> {
         if self.agent.kind() != AgentKind::Claude {
             return Ok(false);
         }
@@ -240,7 +242,7 @@ impl<'a> Asking<'a> {
                 "the command of the prompt is left out with {names}, which you have not trusted; \
                  `prodigy trust` trusts the content that is committed"
             );
-            return Err(Failed::bare(Failure::new(FailureKind::PermissionDenied, message)));
+            return Err(ActionFailure::bare(Failure::new(ReasonCode::PermissionDenied, message)));
         }
         if !untrusted.iter().all(|file| trusted.is_announced(file)) {
             self.workplace.tell(Event::AgentWarned {
@@ -253,18 +255,18 @@ impl<'a> Asking<'a> {
     }
 
     /// Returns the agent as the sandbox needs to know it.
-    fn confined<'r>(&'r self, run: &'r AgentRun) -> Confined<'r> {
+    fn confined<'r>(&'r self, run: &'r AgentRun) -> ConfinedAgent<'r> {
         let is_read_only = self.agent.is_read_only(&self.options);
-        Confined { agent: self.agent, step: self.which.path(), is_read_only, run }
+        ConfinedAgent { agent: self.agent, step: self.which.path(), is_read_only, run }
     }
 
     /// Returns what is wrong with the work of an agent that ended well, and keeps its answer.
     fn fault(
         &self,
         step: &Step,
-        before: &Before,
+        before: &WorktreeBaseline,
         report: &AgentReport,
-        output: &mut Output,
+        output: &mut ActionOutput,
     ) -> Option<Failure> {
         let schema = self.options.output_schema.as_ref().filter(|_| report.limit.is_none());
         let answer = schema.map(|schema| {
@@ -286,13 +288,18 @@ impl<'a> Asking<'a> {
 
     /// Returns the failure of an agent that was not allowed what it needed and did nothing. One
     /// that did something all the same is only worth a warning.
-    fn denied(&self, step: &Step, before: &Before, report: &AgentReport) -> Option<Failure> {
+    fn denied(
+        &self,
+        step: &Step,
+        before: &WorktreeBaseline,
+        report: &AgentReport,
+    ) -> Option<Failure> {
         let is_confined = self.workplace.tools.sandbox.is_some();
         let message = answer::denied(&report.denied, self.agent.kind(), is_confined)?;
         let is_needed = answer::needs_a_change(step, self.which.path());
         if is_needed && before.is_unchanged(self.workplace) {
             let message = format!("the agent changed nothing: {message}");
-            return Some(Failure::new(FailureKind::PermissionDenied, message));
+            return Some(Failure::new(ReasonCode::PermissionDenied, message));
         }
         self.workplace.tell(Event::AgentWarned {
             step: self.which.path().to_owned(),
@@ -304,28 +311,28 @@ impl<'a> Asking<'a> {
 
     /// Returns the limit that a program names in its result file. Agents that prodigy knows say
     /// it in words of their own, and what their models write is not about the account.
-    fn named_limit(&self, failure: &Failure) -> Option<Limit> {
+    fn named_limit(&self, failure: &Failure) -> Option<QuotaLimit> {
         let is_program = self.agent.kind() == AgentKind::Command;
         let named = is_program.then(|| named(self.workplace, self.which.path(), failure)).flatten();
         match named {
-            Some(Ok(FailureKind::QuotaExhausted)) => Some(Limit::without_end(&failure.message)),
-            Some(Ok(FailureKind::AuthFailed)) => Some(Limit::no_access(&failure.message)),
+            Some(Ok(ReasonCode::QuotaExhausted)) => Some(QuotaLimit::without_end(&failure.message)),
+            Some(Ok(ReasonCode::AuthFailed)) => Some(QuotaLimit::no_access(&failure.message)),
             Some(Ok(_) | Err(_)) | None => None,
         }
     }
 
     /// Adds to an account that cannot be used whose it is, and the way out.
-    fn explained(&self, limit: Limit) -> Limit {
+    fn explained(&self, limit: QuotaLimit) -> QuotaLimit {
         let message = match limit.kind {
-            LimitKind::Usage | LimitKind::Credits | LimitKind::UnknownCost => return limit,
-            LimitKind::Access => format!(
+            QuotaKind::Usage | QuotaKind::Credits | QuotaKind::UnknownCost => return limit,
+            QuotaKind::Access => format!(
                 "agent `{}` has no access to its account: {}; {}",
                 self.name,
                 limit.message,
                 self.agent.access_hint()
             ),
         };
-        Limit { message, ..limit }
+        QuotaLimit { message, ..limit }
     }
 }
 
@@ -333,9 +340,15 @@ impl<'a> Asking<'a> {
 ///
 /// That explains more than what it managed to say before it. One that was ended for what it
 /// said has said why.
-fn cut_off(ended: &Ended, output: &Output, limits: &Limits) -> Option<Failure> {
+fn cut_off(
+    ended: &ProcessOutcome,
+    output: &ActionOutput,
+    limits: &ProcessLimits,
+) -> Option<Failure> {
     match ended.ended_by {
-        Some(EndedBy::Timeout | EndedBy::Idle | EndedBy::Stop) => judge(ended, output, limits),
-        Some(EndedBy::Listener) | None => None,
+        Some(TerminationReason::Timeout | TerminationReason::Idle | TerminationReason::Stop) => {
+            judge(ended, output, limits)
+        }
+        Some(TerminationReason::Listener) | None => None,
     }
 }

@@ -12,7 +12,7 @@ use prodigy_core::{
     workflow::{AutoCommit, Step, StepAction, filled_label},
 };
 
-use super::{Scope, Workplace, fault::fault, flow::Task};
+use super::{StepContext, StepScope, fault::fault, flow::StepTask};
 use crate::git::{self, CommitResult, CommitScope, UncommittedFile};
 
 /// The files that commits of ours leave out.
@@ -46,9 +46,9 @@ impl CommitRules {
     }
 }
 
-impl Workplace {
+impl StepContext {
     /// Remembers what is uncommitted before a step, at its first try.
-    pub(super) async fn note_uncommitted(&self, task: Task<'_>) -> Result<(), Failure> {
+    pub(super) async fn note_uncommitted(&self, task: StepTask<'_>) -> Result<(), Failure> {
         let is_known = self.commit_rules.before().contains_key(task.path());
         if self.auto_commit(task.step) != AutoCommit::StepChanges || is_known {
             return Ok(());
@@ -72,12 +72,16 @@ impl Workplace {
     }
 
     /// Forgets what was uncommitted before a step that has ended.
-    pub(super) fn forget_uncommitted(&self, task: Task<'_>) {
+    pub(super) fn forget_uncommitted(&self, task: StepTask<'_>) {
         self.commit_rules.before().remove(task.path());
     }
 
     /// Commits what a step left uncommitted, if it is to be committed.
-    pub(super) async fn commit_left(&self, task: Task<'_>, scope: &Scope) -> Result<(), Failure> {
+    pub(super) async fn commit_left(
+        &self,
+        task: StepTask<'_>,
+        scope: &StepScope,
+    ) -> Result<(), Failure> {
         let before = match self.auto_commit(task.step) {
             AutoCommit::Never | AutoCommit::ForAgent => return Ok(()),
             AutoCommit::StepChanges => self.commit_rules.before().get(task.path()).cloned(),
@@ -106,7 +110,7 @@ impl Workplace {
     }
 
     /// Tells something that a person should know of a step that succeeded.
-    pub(super) fn warn(&self, task: Task<'_>, message: String) {
+    pub(super) fn warn(&self, task: StepTask<'_>, message: String) {
         let agent = match &task.step.action {
             StepAction::Agent { agent, .. } => agent.clone(),
             StepAction::Shell { .. } => "shell".to_owned(),

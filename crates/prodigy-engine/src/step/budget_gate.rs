@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prodigy_core::{
-    job::{Overspent, exceeded},
+    job::{BudgetOverrun, exceeded},
     policy::Budget,
 };
 
@@ -16,11 +16,11 @@ use crate::{clock, store::TodaySpend};
 #[derive(Debug)]
 pub struct BudgetGate {
     budget: Budget,
-    spent: Mutex<Spent>,
+    spent: Mutex<BudgetSpend>,
 }
 
 #[derive(Debug)]
-struct Spent {
+struct BudgetSpend {
     job_usd: f64,
     today: TodaySpend,
     /// The spending of all jobs today, when it could last be read.
@@ -30,11 +30,11 @@ struct Spent {
 impl BudgetGate {
     /// Begins with what the job has cost so far.
     pub fn new(budget: Budget, job_usd: f64, today: TodaySpend) -> Self {
-        let spent = Spent { job_usd, today, today_usd: 0.0 };
+        let spent = BudgetSpend { job_usd, today, today_usd: 0.0 };
         Self { budget, spent: Mutex::new(spent) }
     }
 
-    fn spent(&self) -> MutexGuard<'_, Spent> {
+    fn spent(&self) -> MutexGuard<'_, BudgetSpend> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -44,7 +44,7 @@ impl BudgetGate {
     }
 
     /// Returns the budget that is spent, if one is: no agent may start then.
-    pub(super) fn overspent(&self) -> Option<Overspent> {
+    pub(super) fn overspent(&self) -> Option<BudgetOverrun> {
         let mut spent = self.spent();
         if self.budget.day_usd.is_some() {
             let job_usd = spent.job_usd;

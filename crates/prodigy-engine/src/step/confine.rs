@@ -8,11 +8,11 @@ use std::{ffi::OsString, fs, path::PathBuf, time::Duration};
 
 use prodigy_core::{failure::Failure, ids::safe_name};
 
-use super::{Workplace, fault::fault};
+use super::{StepContext, fault::fault};
 use crate::{
     agent::Agent,
-    process::{Ended, Launch, Printed, Status},
-    sandbox::{self, Needs, Own},
+    process::{CapturedOutput, Launch, ProcessOutcome, ProcessStatus},
+    sandbox::{self, AgentHome, SandboxAccess},
     store::{self, AgentRun},
 };
 
@@ -25,7 +25,7 @@ const CRASHES: &[i32] = &[4, 6, 7, 8, 9, 11];
 
 /// An agent that is put into the sandbox.
 #[derive(Clone, Copy)]
-pub(super) struct Confined<'a> {
+pub(super) struct ConfinedAgent<'a> {
     /// The agent.
     pub(super) agent: &'a dyn Agent,
     /// The path of the step that it works for.
@@ -36,14 +36,14 @@ pub(super) struct Confined<'a> {
     pub(super) run: &'a AgentRun,
 }
 
-impl Workplace {
+impl StepContext {
     /// Puts a launch into the sandbox, if it belongs there; returns how it ended if it cannot
     /// even begin.
     pub(super) fn confine(
         &self,
         launch: Launch,
-        agent: Option<Confined<'_>>,
-    ) -> Result<Result<Launch, Ended>, Failure> {
+        agent: Option<ConfinedAgent<'_>>,
+    ) -> Result<Result<Launch, ProcessOutcome>, Failure> {
         let Some(sandbox) = &self.tools.sandbox else { return Ok(Ok(launch)) };
         if agent.is_none() && self.identity.item.is_none() {
             return Ok(Ok(launch));
@@ -57,7 +57,7 @@ impl Workplace {
         let agents = self.tools.agents.values();
         let agents: Vec<_> = agents.filter_map(|agent| agent.directory(&launch.env)).collect();
         let own = agent.map(|it| self.own(it, &launch.env)).transpose()?.flatten();
-        let needs = Needs {
+        let needs = SandboxAccess {
             checkout: repo.root(),
             common: repo.common_dir(),
             worktree: self.tree.path(),
@@ -76,10 +76,10 @@ impl Workplace {
     /// Returns what an agent in the sandbox has of its own.
     fn own(
         &self,
-        confined: Confined<'_>,
+        confined: ConfinedAgent<'_>,
         env: &[(OsString, OsString)],
-    ) -> Result<Option<Own>, Failure> {
-        let Confined { agent, step, .. } = confined;
+    ) -> Result<Option<AgentHome>, Failure> {
+        let ConfinedAgent { agent, step, .. } = confined;
         let (directory, kept) = (agent.directory(env), self.kept_for(agent, step));
         let (Some(directory), Some(kept)) = (directory, kept) else { return Ok(None) };
         let kind = agent.kind();
@@ -87,7 +87,7 @@ impl Workplace {
             return Ok(None);
         };
         store::create_dir(&sessions).map_err(|error| fault(&error))?;
-        Ok(Some(Own { kind, directory, sessions }))
+        Ok(Some(AgentHome { kind, directory, sessions }))
     }
 
     /// Returns where the sessions of an agent are kept for it, if it is in the sandbox: what an
@@ -101,23 +101,23 @@ impl Workplace {
 
     /// Returns how an agent ended: what the sandbox reports as a code of its own is the signal
     /// that ended the agent.
-    pub(super) fn unconfined(&self, mut ended: Ended) -> Ended {
-        if let (Some(_), Status::Exited(code)) = (&self.tools.sandbox, &ended.status)
+    pub(super) fn unconfined(&self, mut ended: ProcessOutcome) -> ProcessOutcome {
+        if let (Some(_), ProcessStatus::Exited(code)) = (&self.tools.sandbox, &ended.status)
             && CRASHES.contains(&(code - BY_SIGNAL))
         {
-            ended.status = Status::Signaled(code - BY_SIGNAL);
+            ended.status = ProcessStatus::Signaled(code - BY_SIGNAL);
         }
         ended
     }
 }
 
 /// Returns how a program ended that is not there.
-fn not_started(status: Status) -> Ended {
-    Ended {
+fn not_started(status: ProcessStatus) -> ProcessOutcome {
+    ProcessOutcome {
         status,
         ended_by: None,
-        stdout: Printed::default(),
-        stderr: Printed::default(),
+        stdout: CapturedOutput::default(),
+        stderr: CapturedOutput::default(),
         duration: Duration::ZERO,
         leftovers: 0,
         survivors: 0,

@@ -3,24 +3,34 @@
 use std::time::Duration;
 
 use prodigy_core::{
-    event::{AfterFailure, Event, LogRange, StepCompleted},
+    event::{Event, LogRange, StepCompleted, StepFailureDecision},
     failure::Failure,
     workflow::filled_label,
 };
 
 use super::{
-    Done, Scope, Workplace,
-    flow::{Task, millis},
+    StepCompletion, StepContext, StepScope,
+    flow::{StepTask, millis},
 };
 
 /// Tells that a try begins.
-pub(super) fn tell_started(workplace: &Workplace, task: Task<'_>, scope: &Scope, attempt: u32) {
+pub(super) fn tell_started(
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    scope: &StepScope,
+    attempt: u32,
+) {
     let (step, name) = (task.path().to_owned(), filled_label(task.step, &scope.vars));
     workplace.tell(Event::StepStarted { step, name, attempt, identity: None });
 }
 
 /// Tells that a step ended well, or that the run goes on without it.
-pub(super) fn tell_completed(workplace: &Workplace, task: Task<'_>, done: &Done, took: Duration) {
+pub(super) fn tell_completed(
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    done: &StepCompletion,
+    took: Duration,
+) {
     workplace.tell(Event::StepCompleted(Box::new(StepCompleted {
         step: task.path().to_owned(),
         id: task.step.id.clone(),
@@ -41,11 +51,11 @@ pub(super) fn tell_completed(workplace: &Workplace, task: Task<'_>, done: &Done,
 
 /// Tells that a try failed.
 pub(super) fn tell_failed(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &str,
     attempt: u32,
     failure: &Failure,
-    then: AfterFailure,
+    then: StepFailureDecision,
     took: Duration,
     log: Option<LogRange>,
 ) {

@@ -3,21 +3,21 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use prodigy_core::{
-    failure::{Failure, FailureKind},
+    failure::{Failure, ReasonCode},
     vars::Vars,
     workflow::EnvVar,
 };
 use serde_json::Value;
 
-use super::{Workplace, action::Try};
+use super::{StepContext, action::StepAttempt};
 use crate::process;
 
-impl Workplace {
+impl StepContext {
     /// Returns the environment of a step.
     pub(super) fn environment(
         &self,
         step_env: &[EnvVar],
-        which: Try<'_>,
+        which: StepAttempt<'_>,
         vars: &Vars,
     ) -> Result<Vec<(OsString, OsString)>, Failure> {
         let mut env = self.tools.base_env.clone();
@@ -31,11 +31,11 @@ impl Workplace {
         for (var, vars) in workflow_env.chain(step_env.iter().map(|var| (var, vars))) {
             let value = var.value.render(vars).map_err(|error| {
                 let message = format!("environment variable `{}`: {error}", var.name);
-                Failure::new(FailureKind::TemplateError, message)
+                Failure::new(ReasonCode::TemplateError, message)
             })?;
             if value.contains('\0') {
                 let message = format!("environment variable `{}` holds a NUL byte", var.name);
-                return Err(Failure::new(FailureKind::TemplateError, message));
+                return Err(Failure::new(ReasonCode::TemplateError, message));
             }
             set(&mut env, &var.name, value);
         }

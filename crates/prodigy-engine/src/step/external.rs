@@ -12,11 +12,11 @@
 use std::time::Duration;
 
 use prodigy_core::{
-    effect::{Effect, EffectState, Finding},
+    effect::{Effect, EffectFinding, EffectState},
     event::Event,
-    failure::{Failure, FailureKind},
+    failure::{Failure, ReasonCode},
     ids::hex,
-    template::{Bound, Script},
+    template::{BoundScript, Script},
     vars::Vars,
     workflow::{ExternalEffect, Step, StepAddress, filled_label},
 };
@@ -24,12 +24,12 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Workplace,
-    action::{Try, bind, launch_script, prepare},
+    StepContext,
+    action::{StepAttempt, bind, launch_script, prepare},
     flow::stopped,
-    output::{Failed, Limits, Output, judge},
+    output::{ActionFailure, ActionOutput, ProcessLimits, judge},
 };
-use crate::process::Status;
+use crate::process::ProcessStatus;
 
 /// The most of a receipt that is kept.
 const RECEIPT_LIMIT: usize = 4096;
@@ -41,8 +41,8 @@ const CHECK_LIMIT: Duration = Duration::from_secs(300);
 const BY: &str = "prodigy";
 
 /// Returns the hash of what a shell step is about to do.
-pub(super) fn script_intent(program: &str, bound: &Bound) -> String {
-    let Bound { text, env, files } = bound;
+pub(super) fn script_intent(program: &str, bound: &BoundScript) -> String {
+    let BoundScript { text, env, files } = bound;
     digest(&json!({ "program": program, "text": text, "env": env, "files": files }))
 }
 
@@ -58,13 +58,13 @@ fn digest(value: &serde_json::Value) -> String {
 
 /// Runs the action of a step; if it changes something outside, with all that goes with that.
 pub(super) async fn guarded(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &Step,
     vars: &Vars,
-    which: Try<'_>,
+    which: StepAttempt<'_>,
     intent: Option<String>,
-    action: impl Future<Output = Result<Output, Box<Failed>>>,
-) -> Result<Output, Box<Failed>> {
+    action: impl Future<Output = Result<ActionOutput, Box<ActionFailure>>>,
+) -> Result<ActionOutput, Box<ActionFailure>> {
     let (Some(external), Some(intent_hash)) = (step.external(), intent) else {
         return action.await;
     };
@@ -82,9 +82,9 @@ pub(super) async fn guarded(
         idempotent: external.idempotent,
         is_earlier: false,
     };
-    let deed = Deed { workplace, step, external, vars, which, effect };
+    let deed = EffectRun { workplace, step, external, vars, which, effect };
     if let Some(receipt) = deed.made_before().await? {
-        return Ok(deed.adopted(Output::default(), receipt));
+        return Ok(deed.adopted(ActionOutput::default(), receipt));
     }
     deed.begin().await?;
     match action.await {
@@ -94,20 +94,20 @@ pub(super) async fn guarded(
 }
 
 /// A change outside that a step is about to make.
-struct Deed<'a> {
-    workplace: &'a Workplace,
+struct EffectRun<'a> {
+    workplace: &'a StepContext,
     step: &'a Step,
     external: &'a ExternalEffect,
     vars: &'a Vars,
-    which: Try<'a>,
+    which: StepAttempt<'a>,
     effect: Effect,
 }
 
 /// The result of a step's check.
 #[derive(Clone, Debug)]
-pub struct Looked {
+pub struct EffectCheckOutcome {
     /// The answer to whether the effect was made.
-    pub finding: Finding,
+    pub finding: EffectFinding,
     /// The receipt that the check returned.
     pub receipt: Option<String>,
     /// The reason why it is not known, if it is not.
@@ -115,10 +115,10 @@ pub struct Looked {
 }
 
 /// The result of a command that belongs to a step.
-struct Ran {
+struct ScriptOutcome {
     /// The exit code, if it chose one.
     code: Option<i32>,
-    output: Output,
+    output: ActionOutput,
     /// The error, if any.
     problem: String,
 }
@@ -126,9 +126,9 @@ struct Ran {
 /// The receipt of an effect, for people.
 type Receipt = Option<String>;
 
-impl Deed<'_> {
+impl EffectRun<'_> {
     /// Returns the receipt if the change was made before; `None` if it may be made now.
-    async fn made_before(&self) -> Result<Option<Receipt>, Box<Failed>> {
+    async fn made_before(&self) -> Result<Option<Receipt>, Box<ActionFailure>> {
         let before = match self.workplace.effects.get(&self.effect.key) {
             Some(before) => before,
             None if self.workplace.effects.is_end_lost() => self.assume_begun().await?,
@@ -153,55 +153,57 @@ impl Deed<'_> {
                 if self.workplace.effects.may_repeat(&self.effect.key) {
                     return Ok(None);
                 }
-                Err(Failed::bare(self.unknown()))
+                Err(ActionFailure::bare(self.unknown()))
             }
         }
     }
 
     /// Records a change as begun that a record which is lost may have begun: from here on it is
     /// one of which nobody knows whether it was made.
-    async fn assume_begun(&self) -> Result<Effect, Box<Failed>> {
+    async fn assume_begun(&self) -> Result<Effect, Box<ActionFailure>> {
         let prepared = Event::EffectPrepared(Box::new(self.effect.clone()));
-        self.workplace.record(prepared).await.map_err(Failed::bare)?;
+        self.workplace.record(prepared).await.map_err(ActionFailure::bare)?;
         Ok(self.effect.clone())
     }
 
     /// Has the check say whether the change was made before.
-    async fn ask(&self, is_same: bool) -> Result<Option<Receipt>, Box<Failed>> {
-        let looked = self.look().await.map_err(Failed::bare)?;
+    async fn ask(&self, is_same: bool) -> Result<Option<Receipt>, Box<ActionFailure>> {
+        let looked = self.look().await.map_err(ActionFailure::bare)?;
         match looked.finding {
-            Finding::Committed if is_same => Ok(Some(looked.receipt)),
-            Finding::Committed => Err(conflict()),
-            Finding::Absent => Ok(None),
-            Finding::Partial | Finding::Indeterminate => Err(Failed::bare(looked.failure())),
+            EffectFinding::Committed if is_same => Ok(Some(looked.receipt)),
+            EffectFinding::Committed => Err(conflict()),
+            EffectFinding::Absent => Ok(None),
+            EffectFinding::Partial | EffectFinding::Indeterminate => {
+                Err(ActionFailure::bare(looked.failure()))
+            }
         }
     }
 
     /// Records that the change is about to be made.
-    async fn begin(&self) -> Result<(), Box<Failed>> {
+    async fn begin(&self) -> Result<(), Box<ActionFailure>> {
         let prepared = Event::EffectPrepared(Box::new(self.effect.clone()));
-        self.workplace.record(prepared).await.map_err(Failed::bare)?;
+        self.workplace.record(prepared).await.map_err(ActionFailure::bare)?;
         if self.workplace.tools.stop.is_requested() {
-            self.record(Finding::Absent, None).await.map_err(Failed::bare)?;
-            return Err(Failed::bare(stopped()));
+            self.record(EffectFinding::Absent, None).await.map_err(ActionFailure::bare)?;
+            return Err(ActionFailure::bare(stopped()));
         }
         Ok(())
     }
 
     /// Records that the change was made.
-    async fn commit(&self, output: Output) -> Result<Output, Box<Failed>> {
+    async fn commit(&self, output: ActionOutput) -> Result<ActionOutput, Box<ActionFailure>> {
         let (key, receipt) = (self.effect.key.clone(), receipt(&output.shown()));
         let committed = Event::EffectCommitted { key, receipt };
         match self.workplace.record(committed).await {
             Ok(()) => Ok(output),
-            Err(failure) => Err(Failed::with(failure, output)),
+            Err(failure) => Err(ActionFailure::with(failure, output)),
         }
     }
 
     /// Finds out what a process left behind that failed.
-    async fn fail(&self, mut failed: Failed) -> Result<Output, Box<Failed>> {
+    async fn fail(&self, mut failed: ActionFailure) -> Result<ActionOutput, Box<ActionFailure>> {
         if !failed.has_begun {
-            self.record(Finding::Absent, None).await.map_err(Failed::bare)?;
+            self.record(EffectFinding::Absent, None).await.map_err(ActionFailure::bare)?;
             return Err(Box::new(failed));
         }
         if self.workplace.tools.stop.is_requested() {
@@ -211,17 +213,19 @@ impl Deed<'_> {
         if self.external.check.is_some() {
             let looked = match self.look().await {
                 Ok(looked) => looked,
-                Err(failure) => return Err(Failed::with(failure, failed.output)),
+                Err(failure) => return Err(ActionFailure::with(failure, failed.output)),
             };
             match looked.finding {
-                Finding::Committed => return Ok(self.adopted(failed.output, looked.receipt)),
-                Finding::Partial | Finding::Indeterminate if !self.external.idempotent => {
+                EffectFinding::Committed => return Ok(self.adopted(failed.output, looked.receipt)),
+                EffectFinding::Partial | EffectFinding::Indeterminate
+                    if !self.external.idempotent =>
+                {
                     let mut failure = looked.failure();
                     failure.message = format!("{}; {}", failed.failure.message, failure.message);
                     failure.cause = Some(failed.failure.kind);
-                    return Err(Failed::with(failure, failed.output));
+                    return Err(ActionFailure::with(failure, failed.output));
                 }
-                Finding::Absent | Finding::Partial | Finding::Indeterminate => {}
+                EffectFinding::Absent | EffectFinding::Partial | EffectFinding::Indeterminate => {}
             }
         } else if !self.external.idempotent && self.workplace.identity.item.is_none() {
             failed.failure = failed.failure.uncertain();
@@ -230,20 +234,20 @@ impl Deed<'_> {
     }
 
     /// Returns the output of a change that was made without the step being run to its end.
-    fn adopted(&self, output: Output, receipt: Receipt) -> Output {
+    fn adopted(&self, output: ActionOutput, receipt: Receipt) -> ActionOutput {
         let agent = matches!(self.step.action, prodigy_core::workflow::StepAction::Agent { .. });
         let instead = Some(receipt.unwrap_or_default());
-        Output { instead, exit_code: 0, agent, adopted: true, ..output }
+        ActionOutput { instead, exit_code: 0, agent, adopted: true, ..output }
     }
 
     /// Runs the check and records what it found.
-    async fn look(&self) -> Result<Looked, Failure> {
+    async fn look(&self) -> Result<EffectCheckOutcome, Failure> {
         let looked = looked_at(self.workplace, self.step, self.vars, self.which).await?;
         self.record(looked.finding, looked.receipt.clone()).await?;
         Ok(looked)
     }
 
-    async fn record(&self, finding: Finding, receipt: Receipt) -> Result<(), Failure> {
+    async fn record(&self, finding: EffectFinding, receipt: Receipt) -> Result<(), Failure> {
         let (key, by) = (self.effect.key.clone(), BY.to_owned());
         self.workplace.record(Event::EffectReconciled { key, finding, receipt, by }).await
     }
@@ -260,20 +264,20 @@ impl Deed<'_> {
         };
         let message =
             format!("whether an earlier try changed something outside is not known; {way_out}");
-        Failure::new(FailureKind::UnknownCommitState, message)
+        Failure::new(ReasonCode::UnknownCommitState, message)
     }
 }
 
-impl Looked {
+impl EffectCheckOutcome {
     /// Returns the failure of a step whose check could not say yes or no.
     fn failure(&self) -> Failure {
         let (kind, message) = match self.finding {
-            Finding::Partial => (
-                FailureKind::PartialExternalWrite,
+            EffectFinding::Partial => (
+                ReasonCode::PartialExternalWrite,
                 "its check found that a part of the change was made".to_owned(),
             ),
-            Finding::Indeterminate | Finding::Committed | Finding::Absent => (
-                FailureKind::EffectCheckFailed,
+            EffectFinding::Indeterminate | EffectFinding::Committed | EffectFinding::Absent => (
+                ReasonCode::EffectCheckFailed,
                 format!("its check cannot tell whether the change was made: {}", self.problem),
             ),
         };
@@ -285,19 +289,19 @@ impl Looked {
 ///
 /// An error means that the run was stopped meanwhile: then nothing was found out.
 pub async fn look(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &Step,
     vars: &Vars,
     effect: &Effect,
-) -> Result<Looked, Failure> {
+) -> Result<EffectCheckOutcome, Failure> {
     let address = StepAddress::named(&effect.step);
-    let which = Try { key: Some(&effect.key), ..Try::new(&address, 1, None) };
+    let which = StepAttempt { key: Some(&effect.key), ..StepAttempt::new(&address, 1, None) };
     looked_at(workplace, step, vars, which).await
 }
 
 /// Undoes what a step changed outside; whether that is so, its check has to say.
 pub async fn undo(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &Step,
     vars: &Vars,
     effect: &Effect,
@@ -305,65 +309,75 @@ pub async fn undo(
     let compensate = step.external().and_then(|external| external.compensate.as_ref());
     let Some(compensate) = compensate else {
         let message = "the step has no `compensate`";
-        return Err(Failure::new(FailureKind::CompensationFailed, message));
+        return Err(Failure::new(ReasonCode::CompensationFailed, message));
     };
     let address = StepAddress::named(&effect.step);
-    let which = Try { key: Some(&effect.key), ..Try::new(&address, 1, None) };
+    let which = StepAttempt { key: Some(&effect.key), ..StepAttempt::new(&address, 1, None) };
     match run_beside(workplace, step, vars, which, compensate).await {
-        Ok(Ran { code: Some(0), .. }) => Ok(()),
-        Ok(Ran { problem, .. }) => Err(Failure::new(FailureKind::CompensationFailed, problem)),
-        Err(failed) => Err(Failure { kind: FailureKind::CompensationFailed, ..failed.failure }),
+        Ok(ScriptOutcome { code: Some(0), .. }) => Ok(()),
+        Ok(ScriptOutcome { problem, .. }) => {
+            Err(Failure::new(ReasonCode::CompensationFailed, problem))
+        }
+        Err(failed) => Err(Failure { kind: ReasonCode::CompensationFailed, ..failed.failure }),
     }
 }
 
 /// Runs the check of a step.
 async fn looked_at(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &Step,
     vars: &Vars,
-    which: Try<'_>,
-) -> Result<Looked, Failure> {
+    which: StepAttempt<'_>,
+) -> Result<EffectCheckOutcome, Failure> {
     let check = step.external().and_then(|external| external.check.as_ref());
     let Some(check) = check else {
         let problem = "the step has no `check`".to_owned();
-        return Ok(Looked { finding: Finding::Indeterminate, receipt: None, problem });
+        return Ok(EffectCheckOutcome {
+            finding: EffectFinding::Indeterminate,
+            receipt: None,
+            problem,
+        });
     };
     let ran = run_beside(workplace, step, vars, which, check).await;
     if workplace.tools.stop.is_requested() {
         return Err(stopped());
     }
-    let Ran { code, output, problem } = match ran {
+    let ScriptOutcome { code, output, problem } = match ran {
         Ok(ran) => ran,
-        Err(failed) => Ran { code: None, output: failed.output, problem: failed.failure.message },
+        Err(failed) => {
+            ScriptOutcome { code: None, output: failed.output, problem: failed.failure.message }
+        }
     };
-    let finding = Finding::of_exit_code(code);
-    let receipt = receipt(&output.shown()).filter(|_| finding == Finding::Committed);
-    Ok(Looked { finding, receipt, problem })
+    let finding = EffectFinding::of_exit_code(code);
+    let receipt = receipt(&output.shown()).filter(|_| finding == EffectFinding::Committed);
+    Ok(EffectCheckOutcome { finding, receipt, problem })
 }
 
 /// Runs a command that belongs to a step, with all that the step itself finds.
 async fn run_beside(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &Step,
     vars: &Vars,
-    which: Try<'_>,
+    which: StepAttempt<'_>,
     script: &Script,
-) -> Result<Ran, Box<Failed>> {
-    let bound = bind(script, vars).map_err(Failed::bare)?;
+) -> Result<ScriptOutcome, Box<ActionFailure>> {
+    let bound = bind(script, vars).map_err(ActionFailure::bare)?;
     // The limits that the step ran into are no reason not to look.
-    let which = Try { within: None, ..which };
-    let mut launch = prepare(workplace, step, vars, which).map_err(Failed::bare)?;
+    let which = StepAttempt { within: None, ..which };
+    let mut launch = prepare(workplace, step, vars, which).map_err(ActionFailure::bare)?;
     launch.timeout = Some(step.timeout.unwrap_or(CHECK_LIMIT));
-    let limits = Limits { timeout: launch.timeout, idle: launch.idle_timeout };
+    let limits = ProcessLimits { timeout: launch.timeout, idle: launch.idle_timeout };
     let (slot, ended) = launch_script(workplace, launch, step.shell_program(), &bound).await?;
-    let output = Output::of(slot, &ended);
+    let output = ActionOutput::of(slot, &ended);
     let problem = judge(&ended, &output, &limits).map(|failure| described(&failure));
     // Only an exit code of its own choice is an answer.
     let code = match (ended.ended_by, &ended.status) {
-        (None, Status::Exited(code)) => Some(*code),
-        (Some(_), _) | (None, Status::Signaled(_) | Status::NotStarted { .. }) => None,
+        (None, ProcessStatus::Exited(code)) => Some(*code),
+        (Some(_), _) | (None, ProcessStatus::Signaled(_) | ProcessStatus::NotStarted { .. }) => {
+            None
+        }
     };
-    Ok(Ran { code, output, problem: problem.unwrap_or_default() })
+    Ok(ScriptOutcome { code, output, problem: problem.unwrap_or_default() })
 }
 
 /// Returns why a command failed, with the last line that it printed.
@@ -374,9 +388,9 @@ fn described(failure: &Failure) -> String {
 }
 
 /// Returns the failure of a change that was made before with other values.
-fn conflict() -> Box<Failed> {
+fn conflict() -> Box<ActionFailure> {
     let message = "the change was made before, and with other values";
-    Failed::bare(Failure::new(FailureKind::IdempotencyConflict, message))
+    ActionFailure::bare(Failure::new(ReasonCode::IdempotencyConflict, message))
 }
 
 /// Returns what is kept of what a step or its check printed.

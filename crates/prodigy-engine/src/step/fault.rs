@@ -4,10 +4,10 @@ use std::{error::Error, io, iter};
 
 use prodigy_core::{
     classify::{of_io, of_text},
-    failure::{Failure, FailureKind},
+    failure::{Failure, ReasonCode},
 };
 
-use super::output::{Failed, Output};
+use super::output::{ActionFailure, ActionOutput};
 use crate::{process, root_dir};
 
 /// Makes a failure of something that could not be done with a worktree.
@@ -26,12 +26,12 @@ pub fn fault(error: &(dyn Error + 'static)) -> Failure {
 /// Makes a failure of something that could not be done with a worktree, of its words alone.
 pub fn worktree_fault(message: impl Into<String>) -> Failure {
     let message = message.into();
-    Failure::new(of_text(&message).unwrap_or(FailureKind::WorktreeError), message)
+    Failure::new(of_text(&message).unwrap_or(ReasonCode::WorktreeError), message)
 }
 
 /// Makes a failure of a file that could not be read or written.
 pub(super) fn file_failure(error: &io::Error, message: &str) -> Failure {
-    Failure::new(of_io(error.kind()).unwrap_or(FailureKind::WorktreeError), message)
+    Failure::new(of_io(error.kind()).unwrap_or(ReasonCode::WorktreeError), message)
 }
 
 /// Makes a failure of a path that could not be opened in the worktree; the words are those for
@@ -42,31 +42,31 @@ pub(super) fn path_failure(
 ) -> Failure {
     match error.io() {
         Some(error) => file_failure(error, &words(error)),
-        None => Failure::new(FailureKind::WorktreeError, error.to_string()),
+        None => Failure::new(ReasonCode::WorktreeError, error.to_string()),
     }
 }
 
 /// Makes a failure of a launch that was not seen to its end.
-pub(super) fn not_launched(error: &process::Error) -> Box<Failed> {
+pub(super) fn not_launched(error: &process::Error) -> Box<ActionFailure> {
     match error {
         process::Error::TooLarge => {
-            Failed::bare(Failure::new(FailureKind::PayloadTooLarge, error.to_string()))
+            ActionFailure::bare(Failure::new(ReasonCode::PayloadTooLarge, error.to_string()))
         }
         // The step was not started.
         process::Error::Log { message } => {
-            let kind = of_text(message).unwrap_or(FailureKind::StoreUnavailable);
-            Failed::bare(Failure::new(kind, error.to_string()))
+            let kind = of_text(message).unwrap_or(ReasonCode::StoreUnavailable);
+            ActionFailure::bare(Failure::new(kind, error.to_string()))
         }
         // There was no supervisor that could have started it.
         process::Error::Start { .. } | process::Error::NoSupervisor { .. } => {
-            Failed::bare(Failure::new(FailureKind::WorkerLost, error.to_string()))
+            ActionFailure::bare(Failure::new(ReasonCode::WorkerLost, error.to_string()))
         }
         process::Error::TimedOut { .. }
         | process::Error::TooMuchOutput { .. }
         | process::Error::Follow { .. }
         | process::Error::Lost { .. } => {
-            let failure = Failure::new(FailureKind::WorkerLost, error.to_string());
-            Failed::with(failure, Output::default())
+            let failure = Failure::new(ReasonCode::WorkerLost, error.to_string());
+            ActionFailure::with(failure, ActionOutput::default())
         }
     }
 }

@@ -7,28 +7,28 @@ use std::{
 };
 
 use prodigy_core::{
-    capture::Stream,
-    event::{AfterFailure, Event, StepStatus},
-    failure::{Class, Failure, FailureKind},
-    policy::Retry,
+    capture::CaptureStream,
+    event::{Event, StepFailureDecision, StepStatus},
+    failure::{Failure, ReasonClass, ReasonCode},
+    policy::RetryPolicy,
     workflow::{Step, StepAction, StepAddress, step_label},
 };
 
 use super::{
-    Done, Finished, OUTPUTS, Scope, Workplace,
-    action::{Try, carry_out, template},
+    OUTPUTS, StepCompletion, StepContext, StepOutcome, StepScope,
+    action::{StepAttempt, carry_out, template},
     course::{tell_completed, tell_failed, tell_started},
     fault::{fault, file_failure},
-    handler::{self, Handled},
+    handler::{self, HandlerOutcome},
     judge,
-    output::{Failed, Output},
+    output::{ActionFailure, ActionOutput},
     progress::FinishedAction,
 };
 use crate::root_dir::{MissingDirs, RootDir};
 
 /// One step, where it stands and how long it may take.
 #[derive(Clone, Copy)]
-pub struct Task<'a> {
+pub struct StepTask<'a> {
     /// The step.
     pub step: &'a Step,
     /// The place where it stands.
@@ -39,7 +39,7 @@ pub struct Task<'a> {
     pub deadline: Option<Instant>,
 }
 
-impl<'a> Task<'a> {
+impl<'a> StepTask<'a> {
     /// Returns the path of the step.
     pub(super) fn path(self) -> &'a str {
         self.address.path()
@@ -50,7 +50,11 @@ impl<'a> Task<'a> {
 ///
 /// The events of a top-level step's beginning and end are the job's to write; what
 /// happens in between, and everything about the steps inside it, is told here.
-pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Finished {
+pub async fn run(
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    scope: &mut StepScope,
+) -> StepOutcome {
     let (step, path) = (task.step, task.path());
     if let Some(when) = &step.when
         && !when.test(&scope.vars)
@@ -61,7 +65,7 @@ pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Fi
             workplace.tell(Event::StepSkipped { step: path.to_owned(), id, name, when });
             scope.skipped(step.id.as_deref());
         }
-        return Finished::Skipped { when };
+        return StepOutcome::Skipped { when };
     }
     let begun = Instant::now();
     if !task.top_level {
@@ -70,17 +74,25 @@ pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Fi
     let mut attempt = 1;
     let tried = tries(workplace, task, scope, &mut attempt).await;
     let finished = settle(workplace, task, scope, tried, attempt, begun).await;
-    if !matches!(finished, Finished::Interrupted) {
+    if !matches!(finished, StepOutcome::Interrupted) {
         workplace.forget_uncommitted(task);
     }
-    if let (false, Finished::GoOn(done)) = (task.top_level, &finished) {
+    if let (false, StepOutcome::GoOn(done)) = (task.top_level, &finished) {
         tell_completed(workplace, task, done, begun.elapsed());
     }
-    if let (false, Finished::Stop { failure, attempt, log, .. }) = (task.top_level, &finished) {
+    if let (false, StepOutcome::Stop { failure, attempt, log, .. }) = (task.top_level, &finished) {
         let log = log.clone();
-        tell_failed(workplace, path, *attempt, failure, AfterFailure::Stop, begun.elapsed(), log);
+        tell_failed(
+            workplace,
+            path,
+            *attempt,
+            failure,
+            StepFailureDecision::Stop,
+            begun.elapsed(),
+            log,
+        );
     }
-    if let Finished::GoOn(done) = &finished {
+    if let StepOutcome::GoOn(done) = &finished {
         scope.failed.count(done.status);
         scope.finished(step.id.as_deref(), done.agent, &done.result());
     }
@@ -89,11 +101,11 @@ pub async fn run(workplace: &Workplace, task: Task<'_>, scope: &mut Scope) -> Fi
 
 /// Tries the step as often as its `retry` allows; without one, only where a provider has no room.
 async fn tries(
-    workplace: &Workplace,
-    task: Task<'_>,
-    scope: &mut Scope,
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    scope: &mut StepScope,
     attempt: &mut u32,
-) -> Result<Output, Box<Failed>> {
+) -> Result<ActionOutput, Box<ActionFailure>> {
     loop {
         let begun = Instant::now();
         let failed = match once(workplace, task, scope, *attempt).await {
@@ -113,7 +125,7 @@ async fn tries(
         if too_late || !retry.allows(*attempt, failed.failure.kind) {
             return Err(failed);
         }
-        let (then, log) = (AfterFailure::Retry, failed.output.log());
+        let (then, log) = (StepFailureDecision::Retry, failed.output.log());
         let failure = &failed.failure;
         tell_failed(workplace, task.path(), *attempt, failure, then, begun.elapsed(), log);
         // A try that was begun before the work was cut off was waited for then.
@@ -122,7 +134,7 @@ async fn tries(
             () = tokio::time::sleep(wait), if !is_known => {}
             () = std::future::ready(()), if is_known => {}
             () = workplace.tools.stop.requested() => {
-                return Err(Failed::bare(stopped()));
+                return Err(ActionFailure::bare(stopped()));
             }
         }
         *attempt += 1;
@@ -133,20 +145,24 @@ async fn tries(
 /// Returns how an agent is tried again whose provider had no room, if its step does not say so.
 ///
 /// An item is tried again as a whole.
-fn patience<'a>(workplace: &'a Workplace, task: Task<'_>, failure: &Failure) -> Option<&'a Retry> {
+fn patience<'a>(
+    workplace: &'a StepContext,
+    task: StepTask<'_>,
+    failure: &Failure,
+) -> Option<&'a RetryPolicy> {
     let is_agent = matches!(task.step.action, StepAction::Agent { .. });
-    let is_full = FailureKind::NO_ROOM.contains(&failure.kind);
+    let is_full = ReasonCode::NO_ROOM.contains(&failure.kind);
     let is_tried = is_agent && is_full && workplace.identity.item.is_none();
     is_tried.then_some(&workplace.tools.patience)
 }
 
 /// Tries the step once, and remembers why it failed for the next try.
 pub(super) async fn once(
-    workplace: &Workplace,
-    task: Task<'_>,
-    scope: &mut Scope,
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    scope: &mut StepScope,
     attempt: u32,
-) -> Result<Output, Box<Failed>> {
+) -> Result<ActionOutput, Box<ActionFailure>> {
     // The steps of a judge have outputs, too.
     let before = task.step.validate.is_some().then(|| scope.vars.save(OUTPUTS));
     let tried = whole(workplace, task, scope, attempt).await;
@@ -161,13 +177,13 @@ pub(super) async fn once(
 
 /// Carries out the action, unless it finished before the work was cut off, then has it judged.
 async fn whole(
-    workplace: &Workplace,
-    task: Task<'_>,
-    scope: &mut Scope,
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    scope: &mut StepScope,
     attempt: u32,
-) -> Result<Output, Box<Failed>> {
+) -> Result<ActionOutput, Box<ActionFailure>> {
     if workplace.is_over() {
-        return Err(Failed::bare(stopped()));
+        return Err(ActionFailure::bare(stopped()));
     }
     let progress = workplace.progress();
     let key = progress.reach("act", task.path(), attempt);
@@ -175,7 +191,7 @@ async fn whole(
         Some(finished) => {
             if let StepAction::Foreach(_) = task.step.action {
                 // Everything in it has finished, too: only the variables are made once more.
-                let which = Try::new(task.address, attempt, None);
+                let which = StepAttempt::new(task.address, attempt, None);
                 carry_out(workplace, task.step, scope, which).await.ok();
             }
             finished.restore(scope)
@@ -187,11 +203,11 @@ async fn whole(
         let judged = judge::satisfied(workplace, task, validate, scope, &output).await;
         match judged {
             Err(failure)
-                if failure.kind == FailureKind::ValidationFailed && !validate.fail_workflow =>
+                if failure.kind == ReasonCode::ValidationFailed && !validate.fail_workflow =>
             {
                 workplace.warn(task, format!("{}; it counts as done", failure.message));
             }
-            judged => judged.map_err(|failure| Failed::with(failure, output.clone()))?,
+            judged => judged.map_err(|failure| ActionFailure::with(failure, output.clone()))?,
         }
     }
     Ok(output)
@@ -199,12 +215,12 @@ async fn whole(
 
 /// Carries out the action, and remembers how it ended if it was not cut off.
 async fn act(
-    workplace: &Workplace,
-    task: Task<'_>,
-    scope: &mut Scope,
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    scope: &mut StepScope,
     attempt: u32,
     key: String,
-) -> Result<Output, Box<Failed>> {
+) -> Result<ActionOutput, Box<ActionFailure>> {
     let acted = Box::pin(act_once(workplace, task, scope, attempt, &key)).await;
     // A failure that comes while everything ends may come of that.
     if acted.is_ok() || !workplace.is_over() {
@@ -218,34 +234,34 @@ async fn act(
 
 /// Carries out the action, then looks for everything that must hold after it.
 async fn act_once(
-    workplace: &Workplace,
-    task: Task<'_>,
-    scope: &mut Scope,
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    scope: &mut StepScope,
     attempt: u32,
     key: &str,
-) -> Result<Output, Box<Failed>> {
-    let Task { step, address, deadline, .. } = task;
+) -> Result<ActionOutput, Box<ActionFailure>> {
+    let StepTask { step, address, deadline, .. } = task;
     let within = match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
         Some(Duration::ZERO) => {
-            let failure = Failure::new(FailureKind::Timeout, "no time is left for this step");
-            return Err(Failed::bare(failure));
+            let failure = Failure::new(ReasonCode::Timeout, "no time is left for this step");
+            return Err(ActionFailure::bare(failure));
         }
         rest => rest,
     };
-    workplace.note_uncommitted(task).await.map_err(Failed::bare)?;
+    workplace.note_uncommitted(task).await.map_err(ActionFailure::bare)?;
     let before = head_before(workplace, step, key)?;
-    let which = Try { action: Some(key), ..Try::new(address, attempt, within) };
+    let which = StepAttempt { action: Some(key), ..StepAttempt::new(address, attempt, within) };
     let output = carry_out(workplace, step, scope, which).await?;
-    let fail = |failure: Failure| Failed::with(failure, output.clone());
+    let fail = |failure: Failure| ActionFailure::with(failure, output.clone());
     write_copy(workplace, step, scope, &output).map_err(fail)?;
     for capture in &step.captures {
-        let is_data = output.is_data && capture.stream == Stream::Stdout;
+        let is_data = output.is_data && capture.stream == CaptureStream::Stdout;
         let value = output
             .whole(workplace, capture.stream)
             .and_then(|text| capture.format.for_output(is_data).read(&text))
             .map_err(|message| {
                 let message = format!("cannot capture `{}`: {message}", capture.name);
-                fail(output.failure(FailureKind::ParseError, message))
+                fail(output.failure(ReasonCode::ParseError, message))
             })?;
         scope.capture(&capture.name, value);
     }
@@ -255,7 +271,7 @@ async fn act_once(
     })?;
     if step.commit_required && head(workplace)? == before {
         let message = "the step made no commit, and `commit_required` is set";
-        return Err(fail(output.failure(FailureKind::NoCommit, message)));
+        return Err(fail(output.failure(ReasonCode::NoCommit, message)));
     }
     Ok(output)
 }
@@ -263,7 +279,11 @@ async fn act_once(
 /// Returns the commit that was checked out when an action first began, if its step has to commit.
 ///
 /// Commits that an agent made before a limit cut it off count.
-fn head_before(workplace: &Workplace, step: &Step, key: &str) -> Result<String, Box<Failed>> {
+fn head_before(
+    workplace: &StepContext,
+    step: &Step,
+    key: &str,
+) -> Result<String, Box<ActionFailure>> {
     let progress = workplace.progress();
     let begun = progress.begin(key);
     if !step.commit_required {
@@ -279,21 +299,25 @@ fn head_before(workplace: &Workplace, step: &Step, key: &str) -> Result<String, 
 
 /// Returns whether a failed step may be tried again: nothing outside can have been changed,
 /// or it does no harm to change it again.
-pub(super) fn may_be_repeated(workplace: &Workplace, task: Task<'_>, failure: &Failure) -> bool {
-    failure.kind.class() != Class::Commit && !workplace.effects.is_open_at(task.address)
+pub(super) fn may_be_repeated(
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    failure: &Failure,
+) -> bool {
+    failure.kind.class() != ReasonClass::Commit && !workplace.effects.is_open_at(task.address)
 }
 
 /// Returns the commit that the worktree is at.
-fn head(workplace: &Workplace) -> Result<String, Box<Failed>> {
-    workplace.tree.head().map_err(|error| Failed::bare(fault(&error)))
+fn head(workplace: &StepContext) -> Result<String, Box<ActionFailure>> {
+    workplace.tree.head().map_err(|error| ActionFailure::bare(fault(&error)))
 }
 
 /// Writes the copy of standard output that `output_file` asks for.
 fn write_copy(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &Step,
-    scope: &Scope,
-    output: &Output,
+    scope: &StepScope,
+    output: &ActionOutput,
 ) -> Result<(), Failure> {
     let Some(file) = &step.output_file else { return Ok(()) };
     let shown = file.render(&scope.vars).map_err(|error| template(&error))?;
@@ -302,21 +326,21 @@ fn write_copy(
         .and_then(|root| root.create(Path::new(&shown), 0o644, MissingDirs::Create));
     let mut file = created.map_err(|error| match error.io() {
         Some(error) => file_failure(error, &words(error)),
-        None => Failure::new(FailureKind::WorktreeError, format!("output_file: {error}")),
+        None => Failure::new(ReasonCode::WorktreeError, format!("output_file: {error}")),
     })?;
     output.copy_to(workplace, &mut file).map_err(|error| file_failure(&error, &words(&error)))
 }
 
 /// Draws what follows from how the tries went.
 async fn settle(
-    workplace: &Workplace,
-    task: Task<'_>,
-    scope: &mut Scope,
-    tried: Result<Output, Box<Failed>>,
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    scope: &mut StepScope,
+    tried: Result<ActionOutput, Box<ActionFailure>>,
     attempt: u32,
     begun: Instant,
-) -> Finished {
-    let done = |output: &Output, status| Done {
+) -> StepOutcome {
+    let done = |output: &ActionOutput, status| StepCompletion {
         status,
         attempt,
         exit_code: output.exit_code,
@@ -334,50 +358,55 @@ async fn settle(
         Err(failed) => failed,
     };
     if handler::is_stopped(workplace, &failed.failure) {
-        return Finished::Interrupted;
+        return StepOutcome::Interrupted;
     }
-    let last = handler::Last { failed: *failed, attempt, begun };
+    let last = handler::LastFailure { failed: *failed, attempt, begun };
     match handler::handle(workplace, task, scope, last).await {
-        Handled::Mended { output, attempt } => {
+        HandlerOutcome::Mended { output, attempt } => {
             let mut mended = done(&output, StepStatus::Recovered);
             mended.attempt = attempt;
             succeed(workplace, task, scope, mended).await
         }
-        Handled::GoOn { output, attempt } => {
+        HandlerOutcome::GoOn { output, attempt } => {
             let mut failed = done(&output, StepStatus::Failed);
             failed.attempt = attempt;
-            Finished::GoOn(failed)
+            StepOutcome::GoOn(failed)
         }
-        Handled::Stop { failure, output, attempt } => {
-            Finished::Stop { failure, attempt, output: output.shown(), log: output.log() }
+        HandlerOutcome::Stop { failure, output, attempt } => {
+            StepOutcome::Stop { failure, attempt, output: output.shown(), log: output.log() }
         }
-        Handled::Interrupted => Finished::Interrupted,
+        HandlerOutcome::Interrupted => StepOutcome::Interrupted,
     }
 }
 
 /// Runs what the workflow wants done after success.
-async fn succeed(workplace: &Workplace, task: Task<'_>, scope: &mut Scope, done: Done) -> Finished {
+async fn succeed(
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    scope: &mut StepScope,
+    done: StepCompletion,
+) -> StepOutcome {
     scope.finished(task.step.id.as_deref(), done.agent, &done.result());
     let (steps, list) = (&task.step.on_success, task.address.part("on_success"));
     for (number, step) in steps.iter().enumerate() {
         let address = list.step(steps, number);
-        let inner = Task { step, address: &address, top_level: false, deadline: task.deadline };
+        let inner = StepTask { step, address: &address, top_level: false, deadline: task.deadline };
         match Box::pin(run(workplace, inner, scope)).await {
-            Finished::Skipped { .. } | Finished::GoOn(_) => {}
-            Finished::Stop { mut failure, log, .. } => {
+            StepOutcome::Skipped { .. } | StepOutcome::GoOn(_) => {}
+            StepOutcome::Stop { mut failure, log, .. } => {
                 failure.message = format!("on_success: {}", failure.message);
-                let Done { attempt, output, .. } = done;
-                return Finished::Stop { failure, attempt, output, log };
+                let StepCompletion { attempt, output, .. } = done;
+                return StepOutcome::Stop { failure, attempt, output, log };
             }
-            Finished::Interrupted => return Finished::Interrupted,
+            StepOutcome::Interrupted => return StepOutcome::Interrupted,
         }
     }
-    Finished::GoOn(done)
+    StepOutcome::GoOn(done)
 }
 
 /// Returns the failure of a step that was not let finish.
 pub fn stopped() -> Failure {
-    Failure::new(FailureKind::Cancelled, "the run was stopped")
+    Failure::new(ReasonCode::Cancelled, "the run was stopped")
 }
 
 /// Returns a number from 0 to 1 that nobody can foresee.

@@ -3,30 +3,30 @@
 use std::time::Instant;
 
 use prodigy_core::{
-    failure::FailureKind,
+    failure::ReasonCode,
     workflow::{Foreach, ForeachInput, ForeachValue, Step},
 };
 use serde_json::Value;
 
 use super::{
-    Finished, Scope, Workplace,
-    action::{Try, bind, shell, template},
+    StepContext, StepOutcome, StepScope,
+    action::{StepAttempt, bind, shell, template},
     flow::stopped,
-    output::{Failed, Output},
-    sequence::{EarlyEnd, StepsDone, sequence},
+    output::{ActionFailure, ActionOutput},
+    sequence::{SequenceCompletion, SequenceStop, sequence},
 };
 
 /// The index, the scope and the result of one round of a loop.
-type Round = (usize, Scope, Result<StepsDone, EarlyEnd>);
+type IterationResult = (usize, StepScope, Result<SequenceCompletion, SequenceStop>);
 
 /// Runs a loop; its output is what its rounds printed, in the order of the values.
 pub(super) async fn run(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &Step,
     each: &Foreach,
-    scope: &mut Scope,
-    which: Try<'_>,
-) -> Result<Output, Box<Failed>> {
+    scope: &mut StepScope,
+    which: StepAttempt<'_>,
+) -> Result<ActionOutput, Box<ActionFailure>> {
     // Listing the values takes its share of the time.
     let limit = step.timeout.into_iter().chain(which.within).min();
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
@@ -34,8 +34,8 @@ pub(super) async fn run(
     let total = values.len();
     let names = each.round_names(&values);
     let mut waiting = values.into_iter().enumerate();
-    let mut running = Rounds::default();
-    let mut ended: Vec<Round> = Vec::with_capacity(total);
+    let mut running = Iterations::default();
+    let mut ended: Vec<IterationResult> = Vec::with_capacity(total);
     let mut failed = false;
     loop {
         while running.len() < each.parallel.get() as usize && (each.continue_on_error || !failed) {
@@ -60,7 +60,11 @@ pub(super) async fn run(
 }
 
 /// Puts the rounds together, in the order of the values.
-fn collect(scope: &mut Scope, mut ended: Vec<Round>, total: usize) -> Result<Output, Box<Failed>> {
+fn collect(
+    scope: &mut StepScope,
+    mut ended: Vec<IterationResult>,
+    total: usize,
+) -> Result<ActionOutput, Box<ActionFailure>> {
     ended.sort_by_key(|(index, ..)| *index);
     let mut printed = Vec::new();
     let mut first = None;
@@ -69,41 +73,41 @@ fn collect(scope: &mut Scope, mut ended: Vec<Round>, total: usize) -> Result<Out
         scope.absorb(inner);
         let (end, text) = match result {
             Ok(done) => (None, done.printed),
-            Err(EarlyEnd { end, printed }) => (Some(end), printed),
+            Err(SequenceStop { end, printed }) => (Some(end), printed),
         };
         printed.push(text);
         match end {
-            Some(Finished::Stop { failure, .. }) => {
+            Some(StepOutcome::Stop { failure, .. }) => {
                 failures += 1;
                 first.get_or_insert((index, failure));
             }
-            Some(Finished::Interrupted) => {
-                return Err(Failed::with(stopped(), Output::text(printed.join("\n"))));
+            Some(StepOutcome::Interrupted) => {
+                return Err(ActionFailure::with(stopped(), ActionOutput::text(printed.join("\n"))));
             }
             // A sequence of steps ends early only by the two above.
-            None | Some(Finished::Skipped { .. } | Finished::GoOn(_)) => {}
+            None | Some(StepOutcome::Skipped { .. } | StepOutcome::GoOn(_)) => {}
         }
     }
-    let output = Output::text(printed.join("\n"));
+    let output = ActionOutput::text(printed.join("\n"));
     match first {
         None => Ok(output),
         Some((index, mut failure)) => {
             let at = index + 1;
             failure.message =
                 format!("{failures} of {total} failed; the first is {at}: {}", failure.message);
-            Err(Failed::with(failure, output))
+            Err(ActionFailure::with(failure, output))
         }
     }
 }
 
 /// Returns the values of a loop.
 async fn values(
-    workplace: &Workplace,
+    workplace: &StepContext,
     step: &Step,
     each: &Foreach,
-    scope: &Scope,
-    which: Try<'_>,
-) -> Result<Vec<Value>, Box<Failed>> {
+    scope: &StepScope,
+    which: StepAttempt<'_>,
+) -> Result<Vec<Value>, Box<ActionFailure>> {
     let mut values = match &each.input {
         ForeachInput::Values(values) => values
             .iter()
@@ -112,18 +116,19 @@ async fn values(
                 ForeachValue::Value(value) => Ok(value.clone()),
             })
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| Failed::bare(template(&error)))?,
+            .map_err(|error| ActionFailure::bare(template(&error)))?,
         ForeachInput::Command(script) => {
-            let bound = bind(script, &scope.vars).map_err(Failed::bare)?;
+            let bound = bind(script, &scope.vars).map_err(ActionFailure::bare)?;
             let progress = workplace.progress();
             let key = progress.reach("values", which.path(), which.attempt);
             if let Some(values) = progress.recall(&key) {
                 return Ok(values);
             }
             let output = shell(workplace, step, &scope.vars, which, "sh", &bound).await?;
-            let text = output.whole(workplace, prodigy_core::capture::Stream::Stdout).map_err(
-                |message| Failed::bare(output.failure(FailureKind::ParseError, message)),
-            )?;
+            let text =
+                output.whole(workplace, prodigy_core::capture::CaptureStream::Stdout).map_err(
+                    |message| ActionFailure::bare(output.failure(ReasonCode::ParseError, message)),
+                )?;
             let lines = text.lines().filter(|line| !line.trim().is_empty());
             let lines = lines.take(each.max_items.unwrap_or(usize::MAX));
             let values = lines.map(|line| Value::String(line.to_owned())).collect();
@@ -140,17 +145,17 @@ async fn values(
 /// The rounds that are under way.
 ///
 /// Rounds borrow the workplace, so they are polled here instead of being spawned.
-struct Rounds<F> {
+struct Iterations<F> {
     running: Vec<std::pin::Pin<Box<F>>>,
 }
 
-impl<F> Default for Rounds<F> {
+impl<F> Default for Iterations<F> {
     fn default() -> Self {
         Self { running: Vec::new() }
     }
 }
 
-impl<F: Future> Rounds<F> {
+impl<F: Future> Iterations<F> {
     fn push(&mut self, round: F) {
         self.running.push(Box::pin(round));
     }

@@ -7,33 +7,33 @@
 use std::time::Instant;
 
 use prodigy_core::{
-    event::AfterFailure,
-    failure::{Failure, FailureKind},
+    event::StepFailureDecision,
+    failure::{Failure, ReasonCode},
     workflow::{HandlerEnd, OnFailure, Step, StepVerdict, Strategy, step_label},
 };
 use serde_json::{Value, json};
 
 use super::{
-    Finished, Scope, Workplace,
+    StepContext, StepOutcome, StepScope,
     course::{tell_failed, tell_started},
-    flow::{Task, may_be_repeated, once},
-    output::{Failed, Output},
-    sequence::{EarlyEnd, StepsDone, sequence},
+    flow::{StepTask, may_be_repeated, once},
+    output::{ActionFailure, ActionOutput},
+    sequence::{SequenceCompletion, SequenceStop, sequence},
 };
 
 /// The result of handling a failed step.
-pub(super) enum Handled {
+pub(super) enum HandlerOutcome {
     /// It succeeded after all, or something succeeded in its place.
     Mended {
         /// The output that counts.
-        output: Output,
+        output: ActionOutput,
         /// The attempt that ended it.
         attempt: u32,
     },
     /// It stays failed, and the next step may run.
     GoOn {
         /// The output of the last try.
-        output: Output,
+        output: ActionOutput,
         /// The last attempt.
         attempt: u32,
     },
@@ -42,7 +42,7 @@ pub(super) enum Handled {
         /// The failure.
         failure: Failure,
         /// The output of the last try.
-        output: Output,
+        output: ActionOutput,
         /// The last attempt.
         attempt: u32,
     },
@@ -51,48 +51,50 @@ pub(super) enum Handled {
 }
 
 /// The result of the handler's own steps.
-enum Handler {
-    Done(StepsDone),
+enum HandlerResult {
+    Done(SequenceCompletion),
     Failed { failure: Failure, printed: String },
     Interrupted,
 }
 
-impl Handler {
+impl HandlerResult {
     /// Returns what its steps printed.
     fn printed(&self) -> &str {
         match self {
-            Self::Done(StepsDone { printed, .. }) | Self::Failed { printed, .. } => printed,
+            Self::Done(SequenceCompletion { printed, .. }) | Self::Failed { printed, .. } => {
+                printed
+            }
             Self::Interrupted => "",
         }
     }
 }
 
 /// The last try of a step, which failed.
-pub(super) struct Last {
+pub(super) struct LastFailure {
     /// The failure, with the output before it.
-    pub(super) failed: Failed,
+    pub(super) failed: ActionFailure,
     /// Which try it was.
     pub(super) attempt: u32,
     /// When it began.
     pub(super) begun: Instant,
 }
 
-impl Last {
+impl LastFailure {
     /// Puts the failure on record, with what follows it.
-    fn record(&self, workplace: &Workplace, task: Task<'_>, then: AfterFailure) {
-        let Failed { failure, output, .. } = &self.failed;
+    fn record(&self, workplace: &StepContext, task: StepTask<'_>, then: StepFailureDecision) {
+        let ActionFailure { failure, output, .. } = &self.failed;
         let took = self.begun.elapsed();
         tell_failed(workplace, task.path(), self.attempt, failure, then, took, output.log());
     }
 
     /// Lets the run go on although the step stays failed.
-    fn go_on(self, workplace: &Workplace, task: Task<'_>) -> Handled {
-        self.record(workplace, task, AfterFailure::GoOn);
-        Handled::GoOn { output: self.failed.output, attempt: self.attempt }
+    fn go_on(self, workplace: &StepContext, task: StepTask<'_>) -> HandlerOutcome {
+        self.record(workplace, task, StepFailureDecision::GoOn);
+        HandlerOutcome::GoOn { output: self.failed.output, attempt: self.attempt }
     }
 
     /// Returns `${error.…}` for the handler.
-    fn error(&self, task: Task<'_>) -> Value {
+    fn error(&self, task: StepTask<'_>) -> Value {
         let failure = &self.failed.failure;
         json!({
             "message": failure.message,
@@ -106,72 +108,75 @@ impl Last {
 
 /// Handles a failed step.
 pub(super) async fn handle(
-    workplace: &Workplace,
-    task: Task<'_>,
-    scope: &mut Scope,
-    last: Last,
-) -> Handled {
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    scope: &mut StepScope,
+    last: LastFailure,
+) -> HandlerOutcome {
     if let Some(code) = last.failed.failure.exit_code
         && let Some(steps) = task.step.on_exit_code.get(&code)
     {
         let address = task.address.part("on_exit_code").part(&code.to_string());
-        let within = Task { address: &address, ..task };
+        let within = StepTask { address: &address, ..task };
         match run_steps(workplace, steps, within, scope, &last).await {
-            Handler::Interrupted => return Handled::Interrupted,
+            HandlerResult::Interrupted => return HandlerOutcome::Interrupted,
             // Nothing was done about it.
-            Handler::Done(done) if !done.has_success && is_item(workplace) => {}
-            Handler::Done(_) => {
-                last.record(workplace, task, AfterFailure::GoOn);
-                return Handled::Mended { output: last.failed.output, attempt: last.attempt };
+            HandlerResult::Done(done) if !done.has_success && is_item(workplace) => {}
+            HandlerResult::Done(_) => {
+                last.record(workplace, task, StepFailureDecision::GoOn);
+                return HandlerOutcome::Mended {
+                    output: last.failed.output,
+                    attempt: last.attempt,
+                };
             }
-            Handler::Failed { .. } => {}
+            HandlerResult::Failed { .. } => {}
         }
     }
     match &task.step.on_failure {
         Some(on_failure) => mend(workplace, task, scope, on_failure, last).await,
         None if task.step.continue_on_error => last.go_on(workplace, task),
         None => {
-            let Failed { failure, output, .. } = last.failed;
-            Handled::Stop { failure, output, attempt: last.attempt }
+            let ActionFailure { failure, output, .. } = last.failed;
+            HandlerOutcome::Stop { failure, output, attempt: last.attempt }
         }
     }
 }
 
 /// Returns whether a failure means that the run was stopped; a step may also say that of
 /// something of its own.
-pub(super) fn is_stopped(workplace: &Workplace, failure: &Failure) -> bool {
-    failure.kind == FailureKind::Cancelled && workplace.is_over()
+pub(super) fn is_stopped(workplace: &StepContext, failure: &Failure) -> bool {
+    failure.kind == ReasonCode::Cancelled && workplace.is_over()
 }
 
 /// Runs the handler, and the original again as often as allowed.
 async fn mend(
-    workplace: &Workplace,
-    task: Task<'_>,
-    scope: &mut Scope,
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    scope: &mut StepScope,
     on_failure: &OnFailure,
-    mut last: Last,
-) -> Handled {
+    mut last: LastFailure,
+) -> HandlerOutcome {
     let retries = matches!(on_failure.strategy, Strategy::Recovery | Strategy::Fallback);
     let mut tries_left = if retries { on_failure.max_attempts.get() - 1 } else { 0 };
     loop {
         let handled = run_handler(workplace, task, scope, on_failure, &last).await;
-        if matches!(handled, Handler::Interrupted) {
-            return Handled::Interrupted;
+        if matches!(handled, HandlerResult::Interrupted) {
+            return HandlerOutcome::Interrupted;
         }
         // What may have been done already is not done a second time.
         if tries_left == 0 || !may_be_repeated(workplace, task, &last.failed.failure) {
             return verdict(workplace, task, on_failure, handled, last);
         }
-        last.record(workplace, task, AfterFailure::Retry);
+        last.record(workplace, task, StepFailureDecision::Retry);
         tries_left -= 1;
         let (attempt, begun) = (last.attempt + 1, Instant::now());
         tell_started(workplace, task, scope, attempt);
         match once(workplace, task, scope, attempt).await {
-            Ok(output) => return Handled::Mended { output, attempt },
+            Ok(output) => return HandlerOutcome::Mended { output, attempt },
             Err(again) if is_stopped(workplace, &again.failure) => {
-                return Handled::Interrupted;
+                return HandlerOutcome::Interrupted;
             }
-            Err(again) => last = Last { failed: *again, attempt, begun },
+            Err(again) => last = LastFailure { failed: *again, attempt, begun },
         }
         if tries_left == 0 {
             // The handler runs before each new try, and there is none.
@@ -182,19 +187,19 @@ async fn mend(
 
 /// Runs the handler's steps within its time.
 async fn run_handler(
-    workplace: &Workplace,
-    task: Task<'_>,
-    scope: &mut Scope,
+    workplace: &StepContext,
+    task: StepTask<'_>,
+    scope: &mut StepScope,
     on_failure: &OnFailure,
-    last: &Last,
-) -> Handler {
+    last: &LastFailure,
+) -> HandlerResult {
     let own = on_failure.timeout.and_then(|limit| Instant::now().checked_add(limit));
     let deadline = match (own, task.deadline) {
         (Some(own), Some(outer)) => Some(own.min(outer)),
         (own, outer) => own.or(outer),
     };
     let address = task.address.part("on_failure");
-    let within = Task { address: &address, deadline, ..task };
+    let within = StepTask { address: &address, deadline, ..task };
     let handled = run_steps(workplace, &on_failure.steps, within, scope, last).await;
     for name in &on_failure.captures {
         scope.capture(name, handled.printed().into());
@@ -205,62 +210,62 @@ async fn run_handler(
 /// Runs the steps of a handler below the path of `within`, and shows them the failure that they
 /// are for; what fails among them is not counted as a failed step.
 async fn run_steps(
-    workplace: &Workplace,
+    workplace: &StepContext,
     steps: &[Step],
-    within: Task<'_>,
-    scope: &mut Scope,
-    last: &Last,
-) -> Handler {
+    within: StepTask<'_>,
+    scope: &mut StepScope,
+    last: &LastFailure,
+) -> HandlerResult {
     let failed = scope.failed;
     let before = scope.enter_handler(last.error(within), last.failed.output.both());
     let ended = sequence(workplace, steps, within.address, within.deadline, scope).await;
     scope.leave_handler(before);
     scope.failed = failed;
     match ended {
-        Ok(done) => Handler::Done(done),
-        Err(EarlyEnd { end: Finished::Interrupted, .. }) => Handler::Interrupted,
-        Err(EarlyEnd { end: Finished::Stop { failure, .. }, printed }) => {
-            Handler::Failed { failure, printed }
+        Ok(done) => HandlerResult::Done(done),
+        Err(SequenceStop { end: StepOutcome::Interrupted, .. }) => HandlerResult::Interrupted,
+        Err(SequenceStop { end: StepOutcome::Stop { failure, .. }, printed }) => {
+            HandlerResult::Failed { failure, printed }
         }
         // `sequence` ends early only by the two above.
-        Err(EarlyEnd { end: Finished::Skipped { .. } | Finished::GoOn(_), .. }) => {
-            Handler::Done(StepsDone::default())
+        Err(SequenceStop { end: StepOutcome::Skipped { .. } | StepOutcome::GoOn(_), .. }) => {
+            HandlerResult::Done(SequenceCompletion::default())
         }
     }
 }
 
 /// Returns whether the step belongs to an item, which fails with a step that nothing recovers.
-fn is_item(workplace: &Workplace) -> bool {
+fn is_item(workplace: &StepContext) -> bool {
     workplace.identity.item.is_some()
 }
 
 /// Decides what the step's failure means for its phase.
 fn verdict(
-    workplace: &Workplace,
-    task: Task<'_>,
+    workplace: &StepContext,
+    task: StepTask<'_>,
     on_failure: &OnFailure,
-    handled: Handler,
-    mut last: Last,
-) -> Handled {
+    handled: HandlerResult,
+    mut last: LastFailure,
+) -> HandlerOutcome {
     let (end, printed, broken) = match handled {
-        Handler::Done(StepsDone { printed, has_success: true, .. }) => {
+        HandlerResult::Done(SequenceCompletion { printed, has_success: true, .. }) => {
             (HandlerEnd::Succeeded, printed, None)
         }
-        Handler::Done(StepsDone { printed, has_success: false, .. }) => {
+        HandlerResult::Done(SequenceCompletion { printed, has_success: false, .. }) => {
             (HandlerEnd::Idle, printed, None)
         }
-        Handler::Failed { failure, .. } => (HandlerEnd::Failed, String::new(), Some(failure)),
-        Handler::Interrupted => return Handled::Interrupted,
+        HandlerResult::Failed { failure, .. } => (HandlerEnd::Failed, String::new(), Some(failure)),
+        HandlerResult::Interrupted => return HandlerOutcome::Interrupted,
     };
     match on_failure.verdict(is_item(workplace), end, task.step.continue_on_error) {
         StepVerdict::Recovered => {
-            last.record(workplace, task, AfterFailure::GoOn);
+            last.record(workplace, task, StepFailureDecision::GoOn);
             let mut output = last.failed.output;
             if on_failure.strategy == Strategy::Fallback {
                 output.instead = Some(printed);
                 output.exit_code = 0;
             }
-            Handled::Mended { output, attempt: last.attempt }
+            HandlerOutcome::Mended { output, attempt: last.attempt }
         }
         StepVerdict::Ignored => last.go_on(workplace, task),
         StepVerdict::Failed => {
@@ -268,8 +273,8 @@ fn verdict(
                 let message = &mut last.failed.failure.message;
                 *message = format!("{message} (its handler failed: {})", broken.message);
             }
-            let Failed { failure, output, .. } = last.failed;
-            Handled::Stop { failure, output, attempt: last.attempt }
+            let ActionFailure { failure, output, .. } = last.failed;
+            HandlerOutcome::Stop { failure, output, attempt: last.attempt }
         }
     }
 }

@@ -2,17 +2,17 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use prodigy_core::job::CutOff;
+use prodigy_core::job::SuspensionCause;
 
 /// The limit of an account that an agent ran into, or the budget that is spent.
 ///
 /// It ends whatever is under way in its workplace: no retry and no handler can help.
 #[derive(Debug, Default)]
-pub struct Interruption(Mutex<Option<CutOff>>);
+pub struct SuspensionFlag(Mutex<Option<SuspensionCause>>);
 
-impl Interruption {
+impl SuspensionFlag {
     /// Cuts off what is under way.
-    pub(super) fn set(&self, cut_off: CutOff) {
+    pub(super) fn set(&self, cut_off: SuspensionCause) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(cut_off);
     }
 
@@ -22,7 +22,7 @@ impl Interruption {
     }
 
     /// Returns the cause, and forgets it.
-    pub fn take(&self) -> Option<CutOff> {
+    pub fn take(&self) -> Option<SuspensionCause> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

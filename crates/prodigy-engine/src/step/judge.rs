@@ -6,18 +6,18 @@ use prodigy_core::{
     agent::{done_share, judgement, printed_judgement, written_judgement},
     classify::of_text,
     event::StepStatus,
-    failure::{Failure, FailureKind},
+    failure::{Failure, ReasonCode},
     workflow::{Step, StepAction, Validate},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Finished, Scope, Workplace,
+    StepContext, StepOutcome, StepScope,
     action::template,
-    flow::{Task, stopped},
-    output::{Output, logged},
-    sequence::{EarlyEnd, StepsDone, sequence},
+    flow::{StepTask, stopped},
+    output::{ActionOutput, logged},
+    sequence::{SequenceCompletion, SequenceStop, sequence},
 };
 use crate::root_dir::{Error, RootDir};
 
@@ -26,7 +26,7 @@ const RESULT_LIMIT: u64 = 1024 * 1024;
 
 /// The result of the evaluator.
 #[derive(Serialize, Deserialize)]
-struct Judgement {
+struct ValidationResult {
     /// The whole verdict, for `${validation.…}`.
     fields: Map<String, Value>,
     /// Set if the evaluator stated the verdict; otherwise it follows from the evaluator's end.
@@ -35,7 +35,7 @@ struct Judgement {
     failed: Option<String>,
 }
 
-impl Judgement {
+impl ValidationResult {
     /// Returns why the work is not done, if it is not.
     fn objection(&self, threshold: f64) -> Option<String> {
         let percentage = done_share(&self.fields);
@@ -70,7 +70,7 @@ impl Judgement {
 }
 
 /// The output of the evaluator's steps.
-struct Statement {
+struct ValidatorOutput {
     /// The text that its verdict is in, unless that is in a file.
     text: String,
     /// The evaluator's failure, if any.
@@ -79,11 +79,11 @@ struct Statement {
 
 /// Asks the judge, and mends and asks again as often as allowed.
 pub(super) async fn satisfied(
-    workplace: &Workplace,
-    task: Task<'_>,
+    workplace: &StepContext,
+    task: StepTask<'_>,
     validate: &Validate,
-    scope: &mut Scope,
-    output: &Output,
+    scope: &mut StepScope,
+    output: &ActionOutput,
 ) -> Result<(), Failure> {
     let mut attempt = 0;
     loop {
@@ -94,7 +94,7 @@ pub(super) async fn satisfied(
         let Some(message) = objection else { return Ok(()) };
         attempt += 1;
         if validate.on_incomplete.is_empty() || attempt > validate.max_attempts.get() {
-            return Err(output.failure(FailureKind::ValidationFailed, message));
+            return Err(output.failure(ReasonCode::ValidationFailed, message));
         }
         let list = task.address.part("on_incomplete").part(&attempt.to_string());
         sequence(workplace, &validate.on_incomplete, &list, task.deadline, scope)
@@ -109,11 +109,11 @@ pub(super) async fn satisfied(
 /// by its exit code. An agent ends well whatever it thinks of the work, so that one judges by
 /// what it says and by nothing else.
 async fn judge(
-    workplace: &Workplace,
-    task: Task<'_>,
+    workplace: &StepContext,
+    task: StepTask<'_>,
     validate: &Validate,
-    scope: &mut Scope,
-) -> Result<Judgement, Failure> {
+    scope: &mut StepScope,
+) -> Result<ValidationResult, Failure> {
     let file = match &validate.result_file {
         Some(path) => Some(path.render(&scope.vars).map_err(|error| template(&error))?),
         None => None,
@@ -122,20 +122,20 @@ async fn judge(
     let progress = workplace.progress();
     let key = progress.reach("verdict", task.path(), 1);
     let is_begun = progress.begin(&key).is_some();
-    let known = progress.recall::<Judgement>(&key);
+    let known = progress.recall::<ValidationResult>(&key);
     if let Some(shown) = file.as_ref().filter(|_| known.is_none() && !is_begun) {
         clear(root, shown)?;
     }
     let is_agent = validate.steps.last().is_some_and(is_agent);
     let list = task.address.part("validate");
     let asked = sequence(workplace, &validate.steps, &list, task.deadline, scope).await;
-    let Statement { text, failed } = heard(workplace, asked, is_agent)?;
+    let ValidatorOutput { text, failed } = heard(workplace, asked, is_agent)?;
     if let Some(known) = known {
         return Ok(known);
     }
     let unusable = |what: &str, why: &str| {
         let message = format!("the judge's {what} cannot be used: {why}");
-        Failure::new(FailureKind::ValidationFailed, message)
+        Failure::new(ReasonCode::ValidationFailed, message)
     };
     let fields = match &file {
         Some(shown) => {
@@ -150,19 +150,19 @@ async fn judge(
         let status = if failed.is_none() { "complete" } else { "incomplete" };
         Map::from_iter([("status".to_owned(), json!(status))])
     });
-    let judgement = Judgement { fields, is_said, failed };
+    let judgement = ValidationResult { fields, is_said, failed };
     progress.remember(key, &judgement);
     Ok(judgement)
 }
 
 /// Returns what the judge's steps left, if they judged at all.
 fn heard(
-    workplace: &Workplace,
-    asked: Result<StepsDone, EarlyEnd>,
+    workplace: &StepContext,
+    asked: Result<SequenceCompletion, SequenceStop>,
     is_agent: bool,
-) -> Result<Statement, Failure> {
+) -> Result<ValidatorOutput, Failure> {
     match asked {
-        Ok(StepsDone { printed, last, .. }) => {
+        Ok(SequenceCompletion { printed, last, .. }) => {
             let failed = last.as_ref().filter(|last| last.status == StepStatus::Failed);
             let failed = failed.map(|last| match last.exit_code {
                 0 => "its step counts as failed".to_owned(),
@@ -171,15 +171,15 @@ fn heard(
             // What commands before it printed is for the agent to judge, and no verdict.
             let own = last.filter(|last| last.agent).map(|last| last.output);
             let text = if is_agent { own.unwrap_or_default() } else { printed };
-            Ok(Statement { text, failed })
+            Ok(ValidatorOutput { text, failed })
         }
-        Err(EarlyEnd { end: Finished::Stop { failure, log, .. }, .. })
+        Err(SequenceStop { end: StepOutcome::Stop { failure, log, .. }, .. })
             if !is_agent && is_judgement(&failure) =>
         {
             // The failure keeps only the end of the output, and that of standard error first.
             let printed = log.as_ref().and_then(|range| logged(workplace, range));
             let text = printed.unwrap_or(failure.output_tail);
-            Ok(Statement { text, failed: Some(failure.message) })
+            Ok(ValidatorOutput { text, failed: Some(failure.message) })
         }
         Err(early) => Err(ended(early.end, "validate")),
     }
@@ -196,7 +196,7 @@ fn is_agent(step: &Step) -> bool {
 /// code then only because of what it printed, which is about the work.
 fn is_judgement(failure: &Failure) -> bool {
     let exited = failure.exit_code.map(|code| format!("exit code {code}"));
-    failure.kind == FailureKind::CommandFailed
+    failure.kind == ReasonCode::CommandFailed
         || exited.as_ref() == Some(&failure.message)
             && of_text(&failure.output_tail) == Some(failure.kind)
 }
@@ -209,7 +209,7 @@ fn clear(root: &Path, shown: &str) -> Result<(), Failure> {
         Err(error) if error.is_not_found() => Ok(()),
         Err(error) if error.io().is_some() => {
             let message = format!("`{shown}` cannot be removed before the judge starts: {error}");
-            Err(Failure::new(FailureKind::ValidationFailed, message))
+            Err(Failure::new(ReasonCode::ValidationFailed, message))
         }
         Err(error) => Err(led_out(&error)),
     }
@@ -217,7 +217,7 @@ fn clear(root: &Path, shown: &str) -> Result<(), Failure> {
 
 /// Reads the file that the judge left, which may be anything: also a link or a pipe.
 fn result(root: &Path, shown: &str, failed: Option<&str>) -> Result<String, Failure> {
-    let unread = |message: String| Failure::new(FailureKind::ValidationFailed, message);
+    let unread = |message: String| Failure::new(ReasonCode::ValidationFailed, message);
     let read =
         RootDir::open(root).and_then(|root| root.read_bounded(Path::new(shown), RESULT_LIMIT));
     match (read, failed) {
@@ -235,16 +235,16 @@ fn result(root: &Path, shown: &str, failed: Option<&str>) -> Result<String, Fail
 
 /// Makes a failure of a path that is not one inside the worktree.
 fn led_out(error: &Error) -> Failure {
-    Failure::new(FailureKind::WorktreeError, format!("result_file: {error}"))
+    Failure::new(ReasonCode::WorktreeError, format!("result_file: {error}"))
 }
 
 /// Makes a failure of a sequence of steps that ended early.
-fn ended(end: Finished, what: &str) -> Failure {
+fn ended(end: StepOutcome, what: &str) -> Failure {
     match end {
-        Finished::Stop { mut failure, .. } => {
+        StepOutcome::Stop { mut failure, .. } => {
             failure.message = format!("{what}: {}", failure.message);
             failure
         }
-        Finished::Interrupted | Finished::Skipped { .. } | Finished::GoOn(_) => stopped(),
+        StepOutcome::Interrupted | StepOutcome::Skipped { .. } | StepOutcome::GoOn(_) => stopped(),
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use prodigy_core::{
-    effect::{Effect, Ledger},
+    effect::{Effect, EffectLedger},
     event::Event,
     workflow::StepAddress,
 };
@@ -15,17 +15,17 @@ use prodigy_core::{
 ///
 /// It begins with the journal's state and applies every event recorded since.
 #[derive(Debug, Default)]
-pub struct KnownEffects {
-    ledger: Mutex<Ledger>,
+pub struct EffectTracker {
+    ledger: Mutex<EffectLedger>,
     /// Those of which nobody knows whether they were made, and which may be made all the same.
     repeatable: Mutex<BTreeSet<String>>,
 }
 
-impl KnownEffects {
+impl EffectTracker {
     /// Begins with what the journal says.
     ///
     /// `may_repeat` says that somebody decided to run again what may have been done before.
-    pub fn new(ledger: Ledger, may_repeat: bool) -> Self {
+    pub fn new(ledger: EffectLedger, may_repeat: bool) -> Self {
         let open = ledger.open().filter(|_| may_repeat).map(|effect| effect.key.clone());
         let repeatable = Mutex::new(open.collect());
         Self { ledger: Mutex::new(ledger), repeatable }

@@ -1,7 +1,7 @@
 //! The one step executor: every action and every modifier, in every phase.
 //!
-//! A step runs in a [`Workplace`] and sees a [`Scope`] of variables. What happens
-//! on the way is told to the job through [`Workplace::tell`]; how it ended is the
+//! A step runs in a [`StepContext`] and sees a [`StepScope`] of variables. What happens
+//! on the way is told to the job through [`StepContext::tell`]; how it ended is the
 //! return value. Nothing here writes the journal.
 
 mod accounting;
@@ -49,20 +49,20 @@ pub use auto_commit::CommitRules;
 pub(crate) use auto_commit::blocking;
 pub use budget_gate::BudgetGate;
 pub use environment::visible;
-pub use external::{Looked, look, undo};
+pub use external::{EffectCheckOutcome, look, undo};
 pub use fault::{fault, worktree_fault};
-pub use flow::{Task, millis, random, run, stopped};
-pub use interruption::Interruption;
-pub use known::KnownEffects;
-pub use past::Past;
-pub use progress::{Progress, SavedProgress};
+pub use flow::{StepTask, millis, random, run, stopped};
+pub use interruption::SuspensionFlag;
+pub use known::EffectTracker;
+pub use past::PreviousFailures;
+pub use progress::{SavedProgress, WorkProgress};
 pub use session::count_cut_off_run;
-pub use supervisors::Supervisors;
-pub use workplace::{Identity, ItemIdentity, Told, Tools, Workplace, trailer};
+pub use supervisors::SupervisorPool;
+pub use workplace::{AttemptId, JobContext, StepContext, StepNotification, StepOwner, trailer};
 
 /// The variables that a step sees, and what the steps so far added to them.
 #[derive(Clone, Debug, Default)]
-pub struct Scope {
+pub struct StepScope {
     /// Everything that can be seen.
     pub vars: Vars,
     /// The variables captured since the scope was made.
@@ -82,7 +82,7 @@ const OUTPUTS: &[&str] = &["shell", "claude", "last"];
 const OF_HANDLERS: &[&str] = &["shell", "claude", "last", "error"];
 
 /// The state of a scope before a handler began.
-struct BeforeHandler {
+struct ScopeBackup {
     vars: SavedRoots,
     handled: Option<String>,
 }
@@ -106,7 +106,7 @@ impl FailedSteps {
     }
 }
 
-impl Scope {
+impl StepScope {
     /// Starts from the variables of a job.
     pub fn new(vars: Vars) -> Self {
         Self { vars, ..Self::default() }
@@ -125,9 +125,9 @@ impl Scope {
     }
 
     /// Shows the failure that a handler is for, and what the failed step printed.
-    fn enter_handler(&mut self, error: Value, printed: String) -> BeforeHandler {
+    fn enter_handler(&mut self, error: Value, printed: String) -> ScopeBackup {
         let before =
-            BeforeHandler { vars: self.vars.save(OF_HANDLERS), handled: self.handled.take() };
+            ScopeBackup { vars: self.vars.save(OF_HANDLERS), handled: self.handled.take() };
         self.vars.set("error", error);
         self.vars.set_field("shell", "output", printed.clone());
         self.vars.set_field("last", "output", printed.clone());
@@ -137,7 +137,7 @@ impl Scope {
 
     /// Hides again what only a handler sees; the step is tried again with the variables of its
     /// first try.
-    fn leave_handler(&mut self, before: BeforeHandler) {
+    fn leave_handler(&mut self, before: ScopeBackup) {
         self.vars.restore(before.vars);
         self.handled = before.handled;
     }
@@ -184,14 +184,14 @@ impl Scope {
 
 /// The result of a step.
 #[derive(Clone, Debug)]
-pub enum Finished {
+pub enum StepOutcome {
     /// Its condition was false.
     Skipped {
         /// The condition.
         when: String,
     },
     /// The next step may run.
-    GoOn(Done),
+    GoOn(StepCompletion),
     /// The phase has to end.
     Stop {
         /// The failure of the step.
@@ -209,7 +209,7 @@ pub enum Finished {
 
 /// The output and status of a step after which the next one may run.
 #[derive(Clone, Debug)]
-pub struct Done {
+pub struct StepCompletion {
     /// The status at its end.
     pub status: StepStatus,
     /// The attempt that ended it.
@@ -228,7 +228,7 @@ pub struct Done {
     pub adopted: bool,
 }
 
-impl Done {
+impl StepCompletion {
     /// Returns what `${steps.ID.…}` shows.
     fn result(&self) -> StepResult {
         StepResult { output: self.output.clone(), exit_code: self.exit_code, status: self.status }

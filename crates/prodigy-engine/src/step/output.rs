@@ -6,15 +6,15 @@ use std::{
 };
 
 use prodigy_core::{
-    capture::Stream,
-    classify::{Facts, classify},
+    capture::CaptureStream,
+    classify::{FailureFacts, classify},
     event::LogRange,
-    failure::{Failure, FailureKind},
+    failure::{Failure, ReasonCode},
 };
 
-use super::Workplace;
+use super::StepContext;
 use crate::{
-    process::{Ended, EndedBy, Printed, Status},
+    process::{CapturedOutput, ProcessOutcome, ProcessStatus, TerminationReason},
     store::{LogFile, open_to_read},
 };
 
@@ -29,11 +29,11 @@ const TAIL_BYTES: usize = 4096;
 
 /// The output of an action, before it is evaluated.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Output {
+pub(super) struct ActionOutput {
     /// Standard output, bounded.
-    pub(super) stdout: Printed,
+    pub(super) stdout: CapturedOutput,
     /// Standard error, bounded.
-    pub(super) stderr: Printed,
+    pub(super) stderr: CapturedOutput,
     /// The log files it is in.
     pub(super) slot: u32,
     /// The code of the process.
@@ -52,41 +52,41 @@ pub(super) struct Output {
 
 /// A failure with the output that came before it, for handlers and logs.
 #[derive(Clone, Debug)]
-pub(super) struct Failed {
+pub(super) struct ActionFailure {
     /// The failure.
     pub(super) failure: Failure,
     /// The output before the failure.
-    pub(super) output: Output,
+    pub(super) output: ActionOutput,
     /// Set if a process was started, so that it may have changed something.
     pub(super) has_begun: bool,
 }
 
-impl Failed {
+impl ActionFailure {
     /// Makes one that came before any output.
     pub(super) fn bare(failure: Failure) -> Box<Self> {
-        Box::new(Self { failure, output: Output::default(), has_begun: false })
+        Box::new(Self { failure, output: ActionOutput::default(), has_begun: false })
     }
 
     /// Makes one of a process, which may not have been started at all.
-    pub(super) fn of(failure: Failure, output: Output, status: &Status) -> Box<Self> {
-        let has_begun = !matches!(status, Status::NotStarted { .. });
+    pub(super) fn of(failure: Failure, output: ActionOutput, status: &ProcessStatus) -> Box<Self> {
+        let has_begun = !matches!(status, ProcessStatus::NotStarted { .. });
         Box::new(Self { failure, output, has_begun })
     }
 
     /// Makes one; boxed, since most tries succeed.
-    pub(super) fn with(failure: Failure, output: Output) -> Box<Self> {
+    pub(super) fn with(failure: Failure, output: ActionOutput) -> Box<Self> {
         Box::new(Self { failure, output, has_begun: true })
     }
 }
 
-impl Output {
+impl ActionOutput {
     /// Makes an output of text that no process printed.
     pub(super) fn text(text: impl Into<String>) -> Self {
         Self { instead: Some(text.into()), ..Self::default() }
     }
 
     /// Makes an output of what a process printed that was not listened to.
-    pub(super) fn of(slot: u32, ended: &Ended) -> Self {
+    pub(super) fn of(slot: u32, ended: &ProcessOutcome) -> Self {
         Self {
             stdout: ended.stdout.clone(),
             stderr: ended.stderr.clone(),
@@ -131,15 +131,21 @@ impl Output {
     }
 
     /// Returns the whole of a stream, for a captured variable.
-    pub(super) fn whole(&self, workplace: &Workplace, stream: Stream) -> Result<String, String> {
+    pub(super) fn whole(
+        &self,
+        workplace: &StepContext,
+        stream: CaptureStream,
+    ) -> Result<String, String> {
         let stdout = || match &self.instead {
             Some(text) => Ok(text.clone()),
             None => self.read(workplace, &self.stdout, self.stdout_file()),
         };
         match stream {
-            Stream::Stdout => stdout(),
-            Stream::Stderr => self.read(workplace, &self.stderr, LogFile::Errors),
-            Stream::Both => Ok(stdout()? + &self.read(workplace, &self.stderr, LogFile::Errors)?),
+            CaptureStream::Stdout => stdout(),
+            CaptureStream::Stderr => self.read(workplace, &self.stderr, LogFile::Errors),
+            CaptureStream::Both => {
+                Ok(stdout()? + &self.read(workplace, &self.stderr, LogFile::Errors)?)
+            }
         }
     }
 
@@ -151,8 +157,8 @@ impl Output {
     /// Reads what was printed, from memory if it is all there, else from the log.
     fn read(
         &self,
-        workplace: &Workplace,
-        printed: &Printed,
+        workplace: &StepContext,
+        printed: &CapturedOutput,
         file: LogFile,
     ) -> Result<String, String> {
         if printed.total == printed.head.len() as u64 {
@@ -179,7 +185,7 @@ impl Output {
     }
 
     /// Copies standard output to a file: from memory if it is all there, else from the log.
-    pub(super) fn copy_to(&self, workplace: &Workplace, file: &mut File) -> std::io::Result<()> {
+    pub(super) fn copy_to(&self, workplace: &StepContext, file: &mut File) -> std::io::Result<()> {
         if let Some(text) = &self.instead {
             return file.write_all(text.as_bytes());
         }
@@ -187,7 +193,7 @@ impl Output {
             return file.write_all(&self.stdout.head);
         }
         if self.stdout.log_len < self.stdout.total {
-            let Printed { total, log_len, .. } = self.stdout;
+            let CapturedOutput { total, log_len, .. } = self.stdout;
             let message = format!(
                 "the output has {total} bytes, and only {log_len} of them were kept; raise `log_cap`"
             );
@@ -222,7 +228,7 @@ impl Output {
     }
 
     /// Makes a failure of this output.
-    pub(super) fn failure(&self, kind: FailureKind, message: impl Into<String>) -> Failure {
+    pub(super) fn failure(&self, kind: ReasonCode, message: impl Into<String>) -> Failure {
         Failure {
             kind,
             message: message.into(),
@@ -236,7 +242,7 @@ impl Output {
 /// Reads the standard output of a step that is over, if it is all there.
 ///
 /// A transcript is what an agent did and not what it answered.
-pub(super) fn logged(workplace: &Workplace, range: &LogRange) -> Option<String> {
+pub(super) fn logged(workplace: &StepContext, range: &LogRange) -> Option<String> {
     if range.stdout_len > CAPTURE_LIMIT || range.transcript {
         return None;
     }
@@ -248,7 +254,7 @@ pub(super) fn logged(workplace: &Workplace, range: &LogRange) -> Option<String> 
 }
 
 /// Returns what was printed as text; the gap between head and tail says what is missing.
-fn text(printed: &Printed) -> String {
+fn text(printed: &CapturedOutput) -> String {
     let kept = (printed.head.len() + printed.tail.len()) as u64;
     let mut text = match printed.total.saturating_sub(kept) {
         // Joined as bytes: a character may begin in the head and end in the tail.
@@ -266,22 +272,28 @@ fn text(printed: &Printed) -> String {
 }
 
 /// Judges how a process ended: `None` if it ended well.
-pub(super) fn judge(ended: &Ended, output: &Output, limits: &Limits) -> Option<Failure> {
+pub(super) fn judge(
+    ended: &ProcessOutcome,
+    output: &ActionOutput,
+    limits: &ProcessLimits,
+) -> Option<Failure> {
     let shown = |limit: Option<std::time::Duration>| {
         limit.map(prodigy_core::duration::show).unwrap_or_default()
     };
     let message = match (ended.ended_by, &ended.status) {
-        (Some(EndedBy::Timeout), _) => format!("still running after {}", shown(limits.timeout)),
-        (Some(EndedBy::Idle), _) => format!("printed nothing for {}", shown(limits.idle)),
-        (Some(EndedBy::Stop), _) => "the run was stopped".to_owned(),
-        (Some(EndedBy::Listener), _) => "it was ended for what it printed".to_owned(),
-        (None, Status::Exited(0)) => return None,
-        (None, Status::Exited(code)) => format!("exit code {code}"),
-        (None, Status::Signaled(signal)) => format!("ended by signal {signal}"),
-        (None, Status::NotStarted { message, .. }) => message.clone(),
+        (Some(TerminationReason::Timeout), _) => {
+            format!("still running after {}", shown(limits.timeout))
+        }
+        (Some(TerminationReason::Idle), _) => format!("printed nothing for {}", shown(limits.idle)),
+        (Some(TerminationReason::Stop), _) => "the run was stopped".to_owned(),
+        (Some(TerminationReason::Listener), _) => "it was ended for what it printed".to_owned(),
+        (None, ProcessStatus::Exited(0)) => return None,
+        (None, ProcessStatus::Exited(code)) => format!("exit code {code}"),
+        (None, ProcessStatus::Signaled(signal)) => format!("ended by signal {signal}"),
+        (None, ProcessStatus::NotStarted { message, .. }) => message.clone(),
     };
     let printed = output.tail();
-    let kind = classify(Facts {
+    let kind = classify(FailureFacts {
         end: ended.end(),
         oom_killed: ended.oom_killed,
         is_agent: output.agent,
@@ -292,7 +304,7 @@ pub(super) fn judge(ended: &Ended, output: &Output, limits: &Limits) -> Option<F
 
 /// The limits a process ran under, for messages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct ProcessLimits {
     /// The longest it may take.
     pub(super) timeout: Option<std::time::Duration>,
     /// The longest it may print nothing.

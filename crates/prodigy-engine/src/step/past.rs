@@ -5,30 +5,30 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use prodigy_core::{failure::Failure, job::Setback};
+use prodigy_core::{failure::Failure, job::PreviousFailure};
 
 /// The most that an agent is told about it, in bytes.
 const LONGEST: usize = 4096;
 
 /// The previous failures.
 #[derive(Debug, Default)]
-pub struct Past {
+pub struct PreviousFailures {
     /// In earlier attempts at the item.
-    attempts: Vec<Setback>,
+    attempts: Vec<PreviousFailure>,
     /// In earlier tries of steps within the attempt.
-    tries: Mutex<Vec<Setback>>,
+    tries: Mutex<Vec<PreviousFailure>>,
 }
 
-impl Past {
+impl PreviousFailures {
     /// Begins with what is known of earlier attempts.
-    pub fn new(attempts: Vec<Setback>) -> Self {
+    pub fn new(attempts: Vec<PreviousFailure>) -> Self {
         Self { attempts, tries: Mutex::default() }
     }
 
     /// Takes down that a try of a step failed.
     pub(super) fn failed(&self, step: &str, attempt: u32, failure: &Failure) {
         let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
-        Setback::of(attempt, Some(step), failure).remember(&mut tries);
+        PreviousFailure::of(attempt, Some(step), failure).remember(&mut tries);
     }
 
     /// Returns what an agent should know that works on a step now; nothing if nothing failed.
@@ -40,7 +40,7 @@ impl Past {
         let attempts = attempts.map(|one| ("attempt", one));
         let mut text = String::new();
         for (what, one) in attempts.chain(tries) {
-            let Setback { attempt, kind, message, tail, .. } = one;
+            let PreviousFailure { attempt, kind, message, tail, .. } = one;
             let place = match &one.step {
                 Some(at) if at != step => format!(", in step {at} after it"),
                 Some(_) | None => String::new(),
@@ -71,20 +71,20 @@ fn concerns(failed: Option<&str>, step: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use prodigy_core::failure::FailureKind;
+    use prodigy_core::failure::ReasonCode;
 
     use super::*;
 
-    fn failure(kind: FailureKind, message: &str, tail: &str) -> Failure {
+    fn failure(kind: ReasonCode, message: &str, tail: &str) -> Failure {
         Failure { output_tail: tail.to_owned(), ..Failure::new(kind, message) }
     }
 
     #[test]
     fn an_agent_is_told_what_came_of_its_work_before() {
-        let tests = failure(FailureKind::CommandFailed, "exit code 1", "1 failed\nexpected 2");
-        let past = Past::new(vec![Setback::of(1, Some("2"), &tests)]);
-        past.failed("1", 1, &failure(FailureKind::NoCommit, "the step made no commit", ""));
-        past.failed("1", 2, &failure(FailureKind::Timeout, "still running after 5s", ""));
+        let tests = failure(ReasonCode::CommandFailed, "exit code 1", "1 failed\nexpected 2");
+        let past = PreviousFailures::new(vec![PreviousFailure::of(1, Some("2"), &tests)]);
+        past.failed("1", 1, &failure(ReasonCode::NoCommit, "the step made no commit", ""));
+        past.failed("1", 2, &failure(ReasonCode::Timeout, "still running after 5s", ""));
         insta::assert_snapshot!(past.told("1").unwrap(), @"
         This was tried before and failed:
 
@@ -96,17 +96,20 @@ mod tests {
         ");
         assert_eq!(past.told("3"), None);
         assert_eq!(past.told("1.on_failure.1"), None);
-        assert_eq!(Past::default().told("1"), None);
+        assert_eq!(PreviousFailures::default().told("1"), None);
     }
 
     #[test]
     fn it_is_not_told_more_than_it_can_read() {
-        let past = Past::new(
+        let past = PreviousFailures::new(
             (1..=3)
                 .map(|attempt| {
                     let long =
-                        failure(FailureKind::CommandFailed, &"m".repeat(999), &"ä\n".repeat(999));
-                    Setback { tail: "ä\n".repeat(999), ..Setback::of(attempt, Some("1"), &long) }
+                        failure(ReasonCode::CommandFailed, &"m".repeat(999), &"ä\n".repeat(999));
+                    PreviousFailure {
+                        tail: "ä\n".repeat(999),
+                        ..PreviousFailure::of(attempt, Some("1"), &long)
+                    }
                 })
                 .collect(),
         );

@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use prodigy_core::failure::{Failure, FailureKind};
+use prodigy_core::failure::{Failure, ReasonCode};
 
-use super::Workplace;
+use super::StepContext;
 use crate::root_dir::RootDir;
 
-impl Workplace {
+impl StepContext {
     /// Refuses to do anything in a directory that is not of this worktree any more.
     pub(super) fn check_place(&self, directory: &Path) -> Result<(), Failure> {
         self.tree
             .check_place(directory)
-            .map_err(|error| Failure::new(FailureKind::WorktreeError, error.to_string()))
+            .map_err(|error| Failure::new(ReasonCode::WorktreeError, error.to_string()))
     }
 
     /// Returns a directory for a step: the worktree, or a directory in it.
@@ -22,7 +22,7 @@ impl Workplace {
         match opened {
             // One that is missing is named when the program is started.
             Err(error) if error.io().is_none() => {
-                Err(Failure::new(FailureKind::WorktreeError, format!("working_dir: {error}")))
+                Err(Failure::new(ReasonCode::WorktreeError, format!("working_dir: {error}")))
             }
             Ok(_) | Err(_) => Ok(self.tree.path().join(relative)),
         }

@@ -11,15 +11,15 @@ use std::{
 };
 
 use prodigy_core::{
-    event::{Event, Snapshot},
+    event::{Event, WorktreeSnapshot},
     failure::Failure,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    Scope,
-    output::{Failed, Output},
+    StepScope,
+    output::{ActionFailure, ActionOutput},
     saved_output::SavedOutput,
 };
 use crate::git::UncommittedFile;
@@ -28,7 +28,7 @@ use crate::git::UncommittedFile;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SavedProgress {
     /// The worktree as it was left.
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<WorktreeSnapshot>,
     /// The commit that an item began from.
     pub base: String,
     /// The paths that belong to the worktree and not to the work.
@@ -38,7 +38,7 @@ pub struct SavedProgress {
     /// The results of finished actions, by their keys.
     finished: BTreeMap<String, Value>,
     /// The actions that were under way, by their keys.
-    begun: BTreeMap<String, BegunAction>,
+    begun: BTreeMap<String, StartedAction>,
     /// The number of records of each kind that were written about a step.
     told: BTreeMap<String, u32>,
     /// The files that were uncommitted when steps began that were under way, by their paths.
@@ -47,7 +47,7 @@ pub struct SavedProgress {
 
 /// An action that was begun and has not finished.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct BegunAction {
+pub(super) struct StartedAction {
     /// The commit that was checked out before it.
     pub(super) head: Option<String>,
     /// Set if an agent changed the worktree before it was cut off.
@@ -67,7 +67,7 @@ pub(super) struct FinishedAction {
 impl FinishedAction {
     /// Stores the result of an action and what it captured.
     pub(super) fn of(
-        acted: &Result<Output, Box<Failed>>,
+        acted: &Result<ActionOutput, Box<ActionFailure>>,
         captures: BTreeMap<String, Value>,
     ) -> Self {
         match acted {
@@ -85,7 +85,7 @@ impl FinishedAction {
     }
 
     /// Returns the result, and captures once more what was captured.
-    pub(super) fn restore(self, scope: &mut Scope) -> Result<Output, Box<Failed>> {
+    pub(super) fn restore(self, scope: &mut StepScope) -> Result<ActionOutput, Box<ActionFailure>> {
         let Self { output, failure, has_begun, captures } = self;
         for (name, value) in captures {
             scope.capture(&name, value);
@@ -93,22 +93,22 @@ impl FinishedAction {
         let output = output.restore();
         match failure {
             None => Ok(output),
-            Some(failure) => Err(Box::new(Failed { failure, output, has_begun })),
+            Some(failure) => Err(Box::new(ActionFailure { failure, output, has_begun })),
         }
     }
 }
 
 /// The progress of an item or a step that is under way.
 #[derive(Debug)]
-pub struct Progress {
+pub struct WorkProgress {
     /// The name of this run of the work; sessions are told by it where they ended.
     place: String,
     is_resumed: bool,
-    state: Mutex<State>,
+    state: Mutex<WorkProgressState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WorkProgressState {
     /// All that is known, with what an earlier run of the work left.
     known: SavedProgress,
     /// The number of times that each action was reached in this run.
@@ -118,19 +118,19 @@ struct State {
     is_served: bool,
 }
 
-impl Default for Progress {
+impl Default for WorkProgress {
     fn default() -> Self {
         Self::new(None)
     }
 }
 
-impl Progress {
+impl WorkProgress {
     /// Begins anew, or where an earlier run was cut off.
     pub fn new(saved: Option<SavedProgress>) -> Self {
         let place = getrandom::u64().unwrap_or_default();
         let is_resumed = saved.is_some();
         let known = saved.unwrap_or_default();
-        let state = Mutex::new(State { known, ..State::default() });
+        let state = Mutex::new(WorkProgressState { known, ..WorkProgressState::default() });
         Self { place: format!("{place:016x}"), is_resumed, state }
     }
 
@@ -141,7 +141,7 @@ impl Progress {
         self
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WorkProgressState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -187,7 +187,7 @@ impl Progress {
     }
 
     /// Notes that an action begins; returns what is known of it if it was begun before.
-    pub(super) fn begin(&self, key: &str) -> Option<BegunAction> {
+    pub(super) fn begin(&self, key: &str) -> Option<StartedAction> {
         let mut state = self.state();
         let before = state.known.begun.get(key).cloned();
         state.known.begun.entry(key.to_owned()).or_default();
@@ -303,34 +303,34 @@ mod tests {
 
     #[test]
     fn an_action_that_is_come_to_again_has_a_key_of_its_own() {
-        let progress = Progress::default();
+        let progress = WorkProgress::default();
         let keys = [progress.reach("act", "1", 1), progress.reach("act", "1", 1)];
         assert_eq!(keys, ["act 1 1 1", "act 1 1 2"]);
         progress.remember(keys[0].clone(), &7);
-        let again = Progress::new(Some(progress.saved()));
+        let again = WorkProgress::new(Some(progress.saved()));
         assert_eq!(again.recall::<i32>(&again.reach("act", "1", 1)), Some(7));
         assert_eq!(again.recall::<i32>(&again.reach("act", "1", 1)), None);
     }
 
     #[test]
     fn a_record_is_written_once_however_often_work_is_cut_off() {
-        let first = Progress::default();
+        let first = WorkProgress::default();
         assert!(first.is_news(&started("1")) && first.is_news(&skipped("2")));
-        let second = Progress::new(Some(first.saved()));
+        let second = WorkProgress::new(Some(first.saved()));
         assert!(second.is_news(&started("1")), "it had not ended");
         assert!(!second.is_news(&skipped("2")));
         assert!(second.is_news(&skipped("2")), "it is another one");
-        let third = Progress::new(Some(second.saved()));
+        let third = WorkProgress::new(Some(second.saved()));
         assert!(!third.is_news(&skipped("2")) && !third.is_news(&skipped("2")));
     }
 
     #[test]
     fn sessions_are_resumed_on_the_files_that_they_left() {
-        let first = Progress::default();
-        let second = Progress::new(Some(first.saved()));
-        let third = Progress::new(Some(second.saved()));
+        let first = WorkProgress::default();
+        let second = WorkProgress::new(Some(first.saved()));
+        let third = WorkProgress::new(Some(second.saved()));
         assert!(third.is_here(first.place()) && third.is_here(second.place()));
-        assert!(!Progress::new(Some(first.saved())).is_here(second.place()));
-        assert!(!Progress::new(Some(first.saved())).elsewhere().is_here(first.place()));
+        assert!(!WorkProgress::new(Some(first.saved())).is_here(second.place()));
+        assert!(!WorkProgress::new(Some(first.saved())).elsewhere().is_here(first.place()));
     }
 }

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::output::Output;
-use crate::process::Printed;
+use super::output::ActionOutput;
+use crate::process::CapturedOutput;
 
 /// The output of an action. What was printed is stored as text; the log has the bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -31,32 +31,42 @@ struct SavedStream {
 }
 
 impl SavedStream {
-    fn of(printed: &Printed) -> Self {
+    fn of(printed: &CapturedOutput) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let Printed { head, tail, total, log_at, log_len } = printed;
+        let CapturedOutput { head, tail, total, log_at, log_len } = printed;
         let (head, tail) = (text(head), text(tail));
         Self { head, tail, total: *total, log_at: *log_at, log_len: *log_len }
     }
 
-    fn restore(self) -> Printed {
+    fn restore(self) -> CapturedOutput {
         let Self { head, tail, total, log_at, log_len } = self;
-        Printed { head: head.into_bytes(), tail: tail.into_bytes(), total, log_at, log_len }
+        CapturedOutput { head: head.into_bytes(), tail: tail.into_bytes(), total, log_at, log_len }
     }
 }
 
 impl SavedOutput {
     /// Stores an output.
-    pub(super) fn of(output: &Output) -> Self {
+    pub(super) fn of(output: &ActionOutput) -> Self {
         let (stdout, stderr) = (SavedStream::of(&output.stdout), SavedStream::of(&output.stderr));
-        let &Output { slot, exit_code, agent, is_data, transcript, adopted, .. } = output;
+        let &ActionOutput { slot, exit_code, agent, is_data, transcript, adopted, .. } = output;
         let instead = output.instead.clone();
         Self { stdout, stderr, slot, exit_code, instead, agent, is_data, transcript, adopted }
     }
 
     /// Returns the output.
-    pub(super) fn restore(self) -> Output {
+    pub(super) fn restore(self) -> ActionOutput {
         let (stdout, stderr) = (self.stdout.restore(), self.stderr.restore());
         let Self { slot, exit_code, instead, agent, is_data, transcript, adopted, .. } = self;
-        Output { stdout, stderr, slot, exit_code, instead, agent, is_data, transcript, adopted }
+        ActionOutput {
+            stdout,
+            stderr,
+            slot,
+            exit_code,
+            instead,
+            agent,
+            is_data,
+            transcript,
+            adopted,
+        }
     }
 }

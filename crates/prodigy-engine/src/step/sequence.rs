@@ -8,31 +8,31 @@ use prodigy_core::{
 };
 
 use super::{
-    Done, Finished, Scope, Workplace,
-    flow::{Task, run},
+    StepCompletion, StepContext, StepOutcome, StepScope,
+    flow::{StepTask, run},
 };
 
 /// Steps that ran one after the other, none of which ended the phase.
 #[derive(Debug, Default)]
-pub(super) struct StepsDone {
+pub(super) struct SequenceCompletion {
     /// Their outputs, one after the other.
     pub(super) printed: String,
     /// Set if one of them succeeded.
     pub(super) has_success: bool,
     /// The last one that was not skipped.
-    pub(super) last: Option<Done>,
+    pub(super) last: Option<StepCompletion>,
 }
 
 /// Steps that ran one after the other until one of them ended the phase.
 #[derive(Debug)]
-pub(super) struct EarlyEnd {
+pub(super) struct SequenceStop {
     /// The end of the step that ended it.
-    pub(super) end: Finished,
+    pub(super) end: StepOutcome,
     /// The outputs of all of them, that one included.
     pub(super) printed: String,
 }
 
-impl StepsDone {
+impl SequenceCompletion {
     fn print(&mut self, output: &str) {
         if !self.printed.is_empty() && !output.is_empty() {
             self.printed.push('\n');
@@ -45,28 +45,28 @@ impl StepsDone {
 ///
 /// Returns what came of the steps together.
 pub(super) async fn sequence(
-    workplace: &Workplace,
+    workplace: &StepContext,
     steps: &[Step],
     list: &StepAddress,
     deadline: Option<Instant>,
-    scope: &mut Scope,
-) -> Result<StepsDone, EarlyEnd> {
-    let mut all = StepsDone::default();
+    scope: &mut StepScope,
+) -> Result<SequenceCompletion, SequenceStop> {
+    let mut all = SequenceCompletion::default();
     for (number, step) in steps.iter().enumerate() {
         let address = list.step(steps, number);
-        let task = Task { step, address: &address, top_level: false, deadline };
+        let task = StepTask { step, address: &address, top_level: false, deadline };
         match Box::pin(run(workplace, task, scope)).await {
-            Finished::Skipped { .. } => {}
-            Finished::GoOn(done) => {
+            StepOutcome::Skipped { .. } => {}
+            StepOutcome::GoOn(done) => {
                 all.print(&done.output);
                 all.has_success |= done.status != StepStatus::Failed;
                 all.last = Some(done);
             }
-            end @ (Finished::Stop { .. } | Finished::Interrupted) => {
-                if let Finished::Stop { output, .. } = &end {
+            end @ (StepOutcome::Stop { .. } | StepOutcome::Interrupted) => {
+                if let StepOutcome::Stop { output, .. } = &end {
                     all.print(output);
                 }
-                return Err(EarlyEnd { end, printed: all.printed });
+                return Err(SequenceStop { end, printed: all.printed });
             }
         }
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::{Heard, StreamDialect, Usage, is_session_name},
+    agent::{StreamDialect, StreamState, TokenUsage, is_session_name},
     failure::Failure,
     ids::hex,
     workflow::Ability,
@@ -19,9 +19,9 @@ use prodigy_core::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Identity, Workplace};
+use super::{StepContext, StepOwner};
 use crate::{
-    agent::{Agent, AgentReport, Session},
+    agent::{Agent, AgentReport, SessionRef},
     store::{self, AgentRun},
 };
 
@@ -32,19 +32,19 @@ const RECORD_LIMIT: u64 = 64 * 1024;
 
 /// A session, and what is to be said in it about what was before.
 #[derive(Debug)]
-pub(super) struct Conversation {
+pub(super) struct AgentSession {
     id: String,
-    resumes: Option<Cut>,
+    resumes: Option<SessionOrigin>,
     /// Where its record is; nothing if the agent has no sessions.
     file: Option<PathBuf>,
     /// Where the job keeps what the agent wrote of it; nothing if the agent keeps it itself.
     kept: Option<PathBuf>,
-    record: Record,
+    record: SessionRecord,
 }
 
 /// Where a session was cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cut {
+enum SessionOrigin {
     /// In the same worktree.
     Here,
     /// In the same worktree, which was brought back to an earlier state.
@@ -55,7 +55,7 @@ enum Cut {
 
 /// The stored state of a session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Record {
+struct SessionRecord {
     /// The agent's own name for it; some choose it themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<String>,
@@ -65,8 +65,8 @@ struct Record {
     /// The run of the work that the last prompt was part of.
     place: String,
     /// The usage in it so far.
-    #[serde(default, skip_serializing_if = "Usage::is_empty")]
-    used: Usage,
+    #[serde(default, skip_serializing_if = "TokenUsage::is_empty")]
+    used: TokenUsage,
     /// The cost of that, as far as the agent reported it.
     #[serde(default)]
     cost_usd: f64,
@@ -75,10 +75,10 @@ struct Record {
     counted: Option<String>,
 }
 
-impl Conversation {
+impl AgentSession {
     /// Returns the session of the next prompt of a step.
     pub(super) fn open(
-        workplace: &Workplace,
+        workplace: &StepContext,
         agent: &dyn Agent,
         step: &str,
         cwd: &Path,
@@ -86,7 +86,7 @@ impl Conversation {
     ) -> Self {
         let identity = &workplace.identity;
         if !agent.kind().is_able_to(Ability::Resume) {
-            let (id, record) = (name(identity, step, 0), Record::default());
+            let (id, record) = (name(identity, step, 0), SessionRecord::default());
             return Self { id, resumes: None, file: None, kept: None, record };
         }
         let directory = workplace.tools.state.join("sessions");
@@ -103,26 +103,27 @@ impl Conversation {
         let id = own.unwrap_or_else(|| uuid.clone());
         let is_here = before.as_ref().is_some_and(|before| progress.is_here(&before.place));
         let cut = match is_here {
-            true => Cut::Here,
-            false if progress.is_resumed() => Cut::Before,
-            false => Cut::Elsewhere,
+            true => SessionOrigin::Here,
+            false if progress.is_resumed() => SessionOrigin::Before,
+            false => SessionOrigin::Elsewhere,
         };
         let kept = workplace.kept_for(agent, step);
         let looked_in = kept.clone().or_else(|| agent.directory(env));
         let resumes = looked_in.is_some_and(|it| agent.recall(&id, cwd, &it)).then_some(cut);
         let id = if resumes.is_some() { id } else { uuid };
         let before = before.filter(|_| resumes.is_some()).unwrap_or_default();
-        let Record { used, cost_usd, .. } = before;
+        let SessionRecord { used, cost_usd, .. } = before;
         let counted = None;
-        let record = Record { session: None, is_over: false, place, used, cost_usd, counted };
+        let record =
+            SessionRecord { session: None, is_over: false, place, used, cost_usd, counted };
         let conversation = Self { id, resumes, file: Some(path), kept, record };
         conversation.keep(&directory);
         conversation
     }
 
     /// Returns its name, and whether it is gone on with.
-    pub(super) fn session(&self) -> Session<'_> {
-        Session { id: &self.id, resume: self.resumes.is_some() }
+    pub(super) fn session(&self) -> SessionRef<'_> {
+        SessionRef { id: &self.id, resume: self.resumes.is_some() }
     }
 
     /// Returns whether the agent has sessions at all.
@@ -133,16 +134,16 @@ impl Conversation {
     /// Returns what an agent is told that was cut off.
     pub(super) fn told(&self) -> Option<&'static str> {
         match self.resumes? {
-            Cut::Here => Some(
+            SessionOrigin::Here => Some(
                 "You were cut off before you had finished. The files are as you left them; go on \
                  with this:",
             ),
-            Cut::Before => Some(
+            SessionOrigin::Before => Some(
                 "You were cut off before you had finished. The worktree was brought back to an \
                  earlier state: what you changed last is not in it. Look at its files and commits, \
                  and go on with this:",
             ),
-            Cut::Elsewhere => Some(
+            SessionOrigin::Elsewhere => Some(
                 "You were cut off before you had finished. This is a fresh worktree: what you \
                  changed before is not in it, so make those changes again. Go on with this:",
             ),
@@ -150,12 +151,12 @@ impl Conversation {
     }
 
     /// Returns somebody who listens to it.
-    pub(super) fn listener(&self, dialect: StreamDialect) -> Heard {
-        Heard::resumed(dialect, self.record.used, self.record.cost_usd)
+    pub(super) fn listener(&self, dialect: StreamDialect) -> StreamState {
+        StreamState::resumed(dialect, self.record.used, self.record.cost_usd)
     }
 
     /// Returns what earlier processes of the session used and cost.
-    pub(super) fn before(&self) -> (Usage, f64) {
+    pub(super) fn before(&self) -> (TokenUsage, f64) {
         (self.record.used, self.record.cost_usd)
     }
 
@@ -182,11 +183,11 @@ impl Conversation {
     }
 
     /// Takes down what was heard of a prompt whose end nobody saw.
-    pub(super) fn lose(self, heard: &Heard, cost_usd: Option<f64>) {
+    pub(super) fn lose(self, heard: &StreamState, cost_usd: Option<f64>) {
         self.end(heard.session(), heard.usage(), cost_usd);
     }
 
-    fn end(mut self, session: Option<&str>, used: Usage, cost_usd: Option<f64>) {
+    fn end(mut self, session: Option<&str>, used: TokenUsage, cost_usd: Option<f64>) {
         let Some(directory) = self.file.as_deref().and_then(Path::parent).map(Path::to_owned)
         else {
             return;
@@ -206,7 +207,7 @@ impl Conversation {
 
 /// Adds to the record of a session what a run used whose end nobody saw because prodigy was
 /// killed. Agents that go on with the session may count it again.
-pub fn count_cut_off_run(state: &Path, run: &AgentRun, used: Usage, cost_usd: Option<f64>) {
+pub fn count_cut_off_run(state: &Path, run: &AgentRun, used: TokenUsage, cost_usd: Option<f64>) {
     let Some(session) = run.session.as_deref().filter(|name| is_session_name(name)) else { return };
     let file = state.join("sessions").join(format!("{session}.json"));
     let Some(mut record) = read(&file) else { return };
@@ -221,7 +222,7 @@ pub fn count_cut_off_run(state: &Path, run: &AgentRun, used: Usage, cost_usd: Op
     }
 }
 
-fn read(file: &Path) -> Option<Record> {
+fn read(file: &Path) -> Option<SessionRecord> {
     let text = store::read_bounded(file, RECORD_LIMIT).ok()??;
     serde_json::from_slice(&text).ok()
 }
@@ -229,7 +230,7 @@ fn read(file: &Path) -> Option<Record> {
 /// Returns the name of a session: a UUID that follows from what it is for.
 ///
 /// So it is known before the agent has said anything, and after a crash.
-fn name(identity: &Identity, step: &str, generation: u32) -> String {
+fn name(identity: &StepOwner, step: &str, generation: u32) -> String {
     let mut hash = Sha256::new();
     let generation = generation.to_string();
     for part in [identity.job.as_str(), identity.item_name(), step, &generation] {
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn the_name_of_a_session_is_a_uuid_that_follows_from_what_it_is_for() {
-        let identity = |job: &str| Identity { job: job.parse().unwrap(), item: None };
+        let identity = |job: &str| StepOwner { job: job.parse().unwrap(), item: None };
         let first = name(&identity("a"), "1", 0);
         insta::assert_snapshot!(first, @"91e160ac-43c0-8cc0-9834-2c64c730903e");
         let others = [

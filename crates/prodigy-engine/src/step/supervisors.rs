@@ -2,23 +2,23 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::process::Supervisor;
+use crate::process::SupervisorClient;
 
 /// Supervisors that wait for the next step, each with the number of its log files.
 #[derive(Clone, Default)]
-pub struct Supervisors {
-    idle: Arc<Mutex<Idle>>,
+pub struct SupervisorPool {
+    idle: Arc<Mutex<IdleSupervisors>>,
 }
 
 #[derive(Default)]
-struct Idle {
-    waiting: Vec<(u32, Supervisor)>,
+struct IdleSupervisors {
+    waiting: Vec<(u32, SupervisorClient)>,
     started: u32,
 }
 
-impl Supervisors {
+impl SupervisorPool {
     /// Takes a waiting supervisor, or the number for a new one.
-    pub(super) fn take(&self) -> Result<(u32, Supervisor), u32> {
+    pub(super) fn take(&self) -> Result<(u32, SupervisorClient), u32> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.waiting.pop().ok_or_else(|| {
             let slot = idle.started;
@@ -28,7 +28,7 @@ impl Supervisors {
     }
 
     /// Gives a supervisor back.
-    pub(super) fn give(&self, slot: u32, supervisor: Supervisor) {
+    pub(super) fn give(&self, slot: u32, supervisor: SupervisorClient) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.waiting.push((slot, supervisor));
         // The lowest slot is used first, so that most output is in one pair of files.

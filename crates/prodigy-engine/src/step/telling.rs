@@ -7,13 +7,13 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    agent::{Heard, Notice},
+    agent::{StreamEvent, StreamState},
     event::Event,
 };
 
-use super::{Workplace, output::Limits};
+use super::{StepContext, output::ProcessLimits};
 use crate::{
-    process::{Ended, EndedBy, Lines},
+    process::{LineSplitter, ProcessOutcome, TerminationReason},
     store::note_stream_totals,
 };
 
@@ -29,32 +29,32 @@ const SHARES_APART: f64 = 0.01;
 const LINGER: Duration = Duration::from_secs(7);
 
 /// Listens to one run of an agent.
-pub(super) struct Ear<'a> {
-    lines: Lines,
+pub(super) struct AgentListener<'a> {
+    lines: LineSplitter,
     begun: Instant,
     /// The time that the agent may linger after its result.
     linger: Duration,
     /// When it gave the result after which it did nothing more.
     rests_since: Option<Instant>,
     /// The state of the stream so far; `None` if the agent does not print one.
-    heard: Option<Heard>,
-    teller: Teller<'a>,
+    heard: Option<StreamState>,
+    teller: AgentEventEmitter<'a>,
     /// The name of the run, in the books.
     run: &'a str,
     /// The number of bytes it printed.
     printed: u64,
 }
 
-impl<'a> Ear<'a> {
+impl<'a> AgentListener<'a> {
     /// Begins with a run that has said nothing yet.
     pub(super) fn new(
-        heard: Option<Heard>,
-        teller: Teller<'a>,
+        heard: Option<StreamState>,
+        teller: AgentEventEmitter<'a>,
         run: &'a str,
         grace: Duration,
     ) -> Self {
         let (begun, linger) = (Instant::now(), grace.max(LINGER));
-        let (lines, rests_since, printed) = (Lines::default(), None, 0);
+        let (lines, rests_since, printed) = (LineSplitter::default(), None, 0);
         Self { lines, begun, linger, rests_since, heard, teller, run, printed }
     }
 
@@ -65,12 +65,12 @@ impl<'a> Ear<'a> {
         let mut is_more = false;
         lines.feed(piece, |line| {
             for notice in heard.hear(line) {
-                is_more |= matches!(notice, Notice::Usage(_));
+                is_more |= matches!(notice, StreamEvent::Usage(_));
                 teller.hear(notice);
             }
         });
         *printed = printed.saturating_add(piece.len() as u64);
-        let Workplace { tools, identity, .. } = teller.workplace;
+        let StepContext { tools, identity, .. } = teller.workplace;
         // What does not fit into the transcript could not be read there if prodigy were killed.
         if is_more && *printed > tools.log_cap {
             note_stream_totals(&tools.layout, &identity.job, run, &heard.totals()).ok();
@@ -87,22 +87,22 @@ impl<'a> Ear<'a> {
     /// came to is then what the result says.
     ///
     /// One that is asked to end may print a result because of that, which is none in time.
-    pub(super) fn has_lingered(&self, ended: &Ended, limits: &Limits) -> bool {
+    pub(super) fn has_lingered(&self, ended: &ProcessOutcome, limits: &ProcessLimits) -> bool {
         let (Some(rests_since), Some(heard)) = (self.rests_since, &self.heard) else {
             return false;
         };
         match ended.ended_by {
-            Some(EndedBy::Listener) => true,
-            Some(EndedBy::Timeout) => {
+            Some(TerminationReason::Listener) => true,
+            Some(TerminationReason::Timeout) => {
                 limits.timeout.is_none_or(|limit| rests_since - self.begun < limit)
             }
-            Some(EndedBy::Idle) => heard.has_answered(),
-            Some(EndedBy::Stop) | None => false,
+            Some(TerminationReason::Idle) => heard.has_answered(),
+            Some(TerminationReason::Stop) | None => false,
         }
     }
 
     /// Returns what the stream has told, now that it is over.
-    pub(super) fn finish(self) -> Option<Heard> {
+    pub(super) fn finish(self) -> Option<StreamState> {
         let Self { mut lines, mut heard, mut teller, .. } = self;
         if let Some(heard) = &mut heard {
             lines.finish(|line| heard.hear(line).into_iter().for_each(|it| teller.hear(it)));
@@ -113,8 +113,8 @@ impl<'a> Ear<'a> {
 }
 
 /// Tells the job what one run of an agent does.
-pub(super) struct Teller<'a> {
-    workplace: &'a Workplace,
+pub(super) struct AgentEventEmitter<'a> {
+    workplace: &'a StepContext,
     step: &'a str,
     agent: &'a str,
     /// Set if it resumes an earlier conversation.
@@ -127,10 +127,10 @@ pub(super) struct Teller<'a> {
     share: f64,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> AgentEventEmitter<'a> {
     /// Begins with a run that has said nothing yet.
     pub(super) fn new(
-        workplace: &'a Workplace,
+        workplace: &'a StepContext,
         step: &'a str,
         agent: &'a str,
         resumed: bool,
@@ -149,26 +149,26 @@ impl<'a> Teller<'a> {
     }
 
     /// Takes notice of something in the agent's stream.
-    pub(super) fn hear(&mut self, notice: Notice) {
+    pub(super) fn hear(&mut self, notice: StreamEvent) {
         match notice {
-            Notice::Session { id, model, .. } => self.begin(id, model),
-            Notice::Tool { name, about } => {
+            StreamEvent::Session { id, model, .. } => self.begin(id, model),
+            StreamEvent::Tool { name, about } => {
                 self.uses = self.uses.saturating_add(1);
                 self.tool = Some((name, about));
                 if self.told_at.is_none_or(|at| at.elapsed() >= TOOLS_APART) {
                     self.tell_tool();
                 }
             }
-            Notice::Utilization { window, share, resets_at } => {
+            StreamEvent::Utilization { window, share, resets_at } => {
                 self.warn(window, share, resets_at);
             }
             // The transcript keeps what it said, and the report what it came to.
-            Notice::Spoke { .. }
-            | Notice::ToolFailed { .. }
-            | Notice::Usage(_)
-            | Notice::Retrying { .. }
-            | Notice::Limit(_)
-            | Notice::Ended => {}
+            StreamEvent::Spoke { .. }
+            | StreamEvent::ToolFailed { .. }
+            | StreamEvent::Usage(_)
+            | StreamEvent::Retrying { .. }
+            | StreamEvent::Limit(_)
+            | StreamEvent::Ended => {}
         }
     }
 

@@ -12,29 +12,31 @@ use std::{
 use prodigy_core::{
     Timestamp,
     effect::idempotency_key,
-    event::{Event, Fact},
-    failure::{Failure, FailureKind},
+    event::{Event, NewEvent},
+    failure::{Failure, ReasonCode},
     ids::{AgentId, ItemId, JobId, OWN_STEPS},
-    job::CutOff,
-    policy::{Allowance, Retry},
+    job::SuspensionCause,
+    policy::{ItemBudget, RetryPolicy},
     workflow::{EnvVar, StepAddress},
 };
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use super::{
-    BudgetGate, CommitRules, Interruption, KnownEffects, Past, Progress, SavedProgress,
-    UnknownCosts,
-    confine::Confined,
+    BudgetGate, CommitRules, EffectTracker, PreviousFailures, SavedProgress, SuspensionFlag,
+    UnknownCosts, WorkProgress,
+    confine::ConfinedAgent,
     fault::{fault, not_launched},
     flow::stopped,
-    output::{Failed, Output},
-    supervisors::Supervisors,
+    output::{ActionFailure, ActionOutput},
+    supervisors::SupervisorPool,
 };
 use crate::{
     agent::Agent,
     clock,
-    git::{Guard, JobTree},
-    process::{self, Ended, Launch, Listener, Status, Stop, Supervisor},
+    git::{RepoGuard, Worktree},
+    process::{
+        self, Launch, OutputListener, ProcessOutcome, ProcessStatus, StopToken, SupervisorClient,
+    },
     sandbox::Sandbox,
     store::{Layout, LogFile},
     trust::TrustedFiles,
@@ -42,16 +44,16 @@ use crate::{
 
 /// The job and item that a step works for; part of its environment.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct StepOwner {
     /// The job.
     pub job: JobId,
     /// The attempt of an item, if it is for one.
-    pub item: Option<ItemIdentity>,
+    pub item: Option<AttemptId>,
 }
 
 /// The attempt of an item that a step is part of.
 #[derive(Clone, Debug)]
-pub struct ItemIdentity {
+pub struct AttemptId {
     /// The item.
     pub id: ItemId,
     /// The agent that makes the attempt.
@@ -60,7 +62,7 @@ pub struct ItemIdentity {
     pub attempt: u32,
 }
 
-impl Identity {
+impl StepOwner {
     /// Returns the item's name, or the one that stands for the job's own steps.
     pub fn item_name(&self) -> &str {
         self.item.as_ref().map_or(OWN_STEPS, |item| item.id.as_str())
@@ -78,43 +80,43 @@ pub fn trailer(job: &JobId, item: &str) -> String {
 }
 
 /// Everything a step needs besides its variables.
-pub struct Workplace {
+pub struct StepContext {
     /// The context that all steps of the job share.
-    pub tools: Arc<Tools>,
+    pub tools: Arc<JobContext>,
     /// The job and item that the steps work for.
-    pub identity: Identity,
+    pub identity: StepOwner,
     /// The worktree.
-    pub tree: JobTree,
+    pub tree: Worktree,
     /// The supervisors.
-    pub supervisors: Supervisors,
+    pub supervisors: SupervisorPool,
     /// The cost that agents reported.
     pub spent: Mutex<f64>,
     /// The spending limit of the item, if there is one.
-    pub allowance: Option<Allowance>,
+    pub allowance: Option<ItemBudget>,
     /// The limit or the budget that cut the work off: nothing more is begun.
-    pub interruption: Arc<Interruption>,
+    pub interruption: Arc<SuspensionFlag>,
     /// The progress of the item or step that is under way.
-    pub progress: Mutex<Arc<Progress>>,
+    pub progress: Mutex<Arc<WorkProgress>>,
     /// The side effects of the steps, as far as known.
-    pub effects: Arc<KnownEffects>,
+    pub effects: Arc<EffectTracker>,
     /// The previous failures.
-    pub past: Arc<Past>,
+    pub past: Arc<PreviousFailures>,
     /// The files that commits of ours leave out.
     pub commit_rules: CommitRules,
 }
 
 /// Something that happened inside a step.
-pub struct Told {
+pub struct StepNotification {
     /// The fact to record.
-    pub fact: Fact,
+    pub fact: NewEvent,
     /// Hears when it is safe on disk, if somebody waits for that.
     pub safe: Option<oneshot::Sender<()>>,
 }
 
 /// The context that all steps of a job share.
-pub struct Tools {
+pub struct JobContext {
     /// The repository's settings as they were when the job began.
-    pub guard: Guard,
+    pub guard: RepoGuard,
     /// This program, for supervisors and the simulated agent.
     pub program: PathBuf,
     /// The inherited environment, scrubbed, with `env_files`.
@@ -142,26 +144,26 @@ pub struct Tools {
     /// The budget, and the agents of which nobody knows what they cost.
     pub unknown_costs: UnknownCosts,
     /// The retry of agents outside of items whose provider had no capacity.
-    pub patience: Retry,
+    pub patience: RetryPolicy,
     /// The longest a step may print nothing, unless it says otherwise.
     pub idle_timeout: Option<Duration>,
     /// The budgets, which are looked at before every agent.
     pub budget: BudgetGate,
     /// Ends everything.
-    pub stop: Stop,
+    pub stop: StopToken,
     /// Where the job hears what happens inside steps.
-    pub events: UnboundedSender<Told>,
+    pub events: UnboundedSender<StepNotification>,
 }
 
-impl Tools {
+impl JobContext {
     /// Tells the job what happened.
-    pub fn tell(&self, fact: Fact) {
+    pub fn tell(&self, fact: NewEvent) {
         // The job stops listening only when it is over; then nobody needs to know.
-        self.events.send(Told { fact, safe: None }).ok();
+        self.events.send(StepNotification { fact, safe: None }).ok();
     }
 }
 
-impl Workplace {
+impl StepContext {
     /// Tells the job what happened inside a step.
     pub fn tell(&self, event: Event) {
         // An earlier run of the same work may have recorded it.
@@ -177,16 +179,16 @@ impl Workplace {
     pub(super) async fn record(&self, event: Event) -> Result<(), Failure> {
         self.effects.apply(&event);
         let (safe, is_safe) = oneshot::channel();
-        self.tools.events.send(Told { fact: self.fact(event), safe: Some(safe) }).ok();
+        self.tools.events.send(StepNotification { fact: self.fact(event), safe: Some(safe) }).ok();
         is_safe.await.map_err(|_| {
             let message = "what it changes outside could not be recorded";
-            Failure::new(FailureKind::StoreUnavailable, message)
+            Failure::new(ReasonCode::StoreUnavailable, message)
         })
     }
 
-    fn fact(&self, event: Event) -> Fact {
+    fn fact(&self, event: Event) -> NewEvent {
         let item = self.identity.item.as_ref();
-        Fact {
+        NewEvent {
             agent_id: item.map(|item| item.agent),
             item_id: item.map(|item| item.id.clone()),
             event,
@@ -210,31 +212,31 @@ impl Workplace {
     }
 
     /// Returns what keeps agents from starting, if a budget is spent or cannot be kept.
-    pub(super) fn no_more_agents(&self) -> Option<CutOff> {
-        let spent = self.tools.budget.overspent().map(CutOff::Budget);
-        spent.or_else(|| self.tools.unknown_costs.limit().map(CutOff::Limit))
+    pub(super) fn no_more_agents(&self) -> Option<SuspensionCause> {
+        let spent = self.tools.budget.overspent().map(SuspensionCause::Budget);
+        spent.or_else(|| self.tools.unknown_costs.limit().map(SuspensionCause::Limit))
     }
 
     /// Returns the progress of the item or step that is under way.
-    pub fn progress(&self) -> Arc<Progress> {
+    pub fn progress(&self) -> Arc<WorkProgress> {
         Arc::clone(&self.progress.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Begins an item or a step.
     pub fn begin_work(&self) {
         self.commit_rules.resume(BTreeMap::new());
-        self.set_progress(Progress::default());
+        self.set_progress(WorkProgress::default());
     }
 
     /// Goes on with an item or a step that was cut off; `is_as_left` says whether the worktree is
     /// as it was then.
     pub fn resume_work(&self, saved: SavedProgress, is_as_left: bool) {
         self.commit_rules.resume(saved.uncommitted.clone());
-        let progress = Progress::new(Some(saved));
+        let progress = WorkProgress::new(Some(saved));
         self.set_progress(if is_as_left { progress } else { progress.elsewhere() });
     }
 
-    fn set_progress(&self, progress: Progress) {
+    fn set_progress(&self, progress: WorkProgress) {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(progress);
     }
 
@@ -255,7 +257,7 @@ impl Workplace {
     pub fn check_settings(&self) -> Result<(), Failure> {
         let failed = |why: String| {
             let message = format!("git's settings cannot be checked: {why}");
-            Failure::new(FailureKind::WorktreeError, message)
+            Failure::new(ReasonCode::WorktreeError, message)
         };
         let found = self.tools.guard.check().map_err(|error| failed(error.to_string()))?;
         if !found.is_empty() {
@@ -266,7 +268,10 @@ impl Workplace {
     }
 
     /// Runs a program under a supervisor, and returns the number of its log files.
-    pub(super) async fn launch(&self, launch: Launch) -> Result<(u32, Ended), Box<Failed>> {
+    pub(super) async fn launch(
+        &self,
+        launch: Launch,
+    ) -> Result<(u32, ProcessOutcome), Box<ActionFailure>> {
         self.supervise(launch, None, &mut |_| ControlFlow::Continue(())).await
     }
 
@@ -277,9 +282,9 @@ impl Workplace {
     pub(super) async fn listen(
         &self,
         launch: Launch,
-        agent: Confined<'_>,
-        listener: Listener<'_>,
-    ) -> Result<(u32, Ended), Box<Failed>> {
+        agent: ConfinedAgent<'_>,
+        listener: OutputListener<'_>,
+    ) -> Result<(u32, ProcessOutcome), Box<ActionFailure>> {
         let (slot, ended) = self.supervise(launch, Some(agent), listener).await?;
         Ok((slot, self.unconfined(ended)))
     }
@@ -287,20 +292,22 @@ impl Workplace {
     async fn supervise(
         &self,
         launch: Launch,
-        agent: Option<Confined<'_>>,
-        listener: Listener<'_>,
-    ) -> Result<(u32, Ended), Box<Failed>> {
-        self.check_place(&launch.cwd).map_err(Failed::bare)?;
-        let mut launch = match self.confine(launch, agent).map_err(Failed::bare)? {
+        agent: Option<ConfinedAgent<'_>>,
+        listener: OutputListener<'_>,
+    ) -> Result<(u32, ProcessOutcome), Box<ActionFailure>> {
+        self.check_place(&launch.cwd).map_err(ActionFailure::bare)?;
+        let mut launch = match self.confine(launch, agent).map_err(ActionFailure::bare)? {
             Ok(launch) => launch,
             Err(ended) => return Ok((0, ended)),
         };
         let (slot, mut supervisor) = match self.supervisors.take() {
             Ok(waiting) => waiting,
-            Err(slot) => match Supervisor::start(&self.tools.program, &self.tools.state).await {
-                Ok(supervisor) => (slot, supervisor),
-                Err(error) => return Err(self.lost(&error).await),
-            },
+            Err(slot) => {
+                match SupervisorClient::start(&self.tools.program, &self.tools.state).await {
+                    Ok(supervisor) => (slot, supervisor),
+                    Err(error) => return Err(self.lost(&error).await),
+                }
+            }
         };
         let stdout = self.log_file(slot, LogFile::output(launch.stream));
         launch.log = Some((stdout, self.log_file(slot, LogFile::Errors)));
@@ -314,16 +321,17 @@ impl Workplace {
         let ended = match supervisor.listen(&launch, &self.tools.stop, listener).await {
             Ok(ended) => ended,
             Err(error) => {
-                self.unlock(began).await.map_err(Failed::bare)?;
+                self.unlock(began).await.map_err(ActionFailure::bare)?;
                 return Err(self.lost(&error).await);
             }
         };
         self.supervisors.give(slot, supervisor);
-        if ended.ended_by.is_some() || matches!(ended.status, Status::Signaled(_)) {
+        if ended.ended_by.is_some() || matches!(ended.status, ProcessStatus::Signaled(_)) {
             let unlocked = self.unlock(began).await;
             unlocked.map_err(|failure| {
-                let output = Output { transcript: launch.stream, ..Output::of(slot, &ended) };
-                Failed::with(failure, output)
+                let output =
+                    ActionOutput { transcript: launch.stream, ..ActionOutput::of(slot, &ended) };
+                ActionFailure::with(failure, output)
             })?;
         }
         Ok((slot, ended))
@@ -332,9 +340,9 @@ impl Workplace {
     /// Makes a failure of a launch that was not seen to its end.
     ///
     /// Whoever stops a run may end its supervisors with it. That is no fault of the step.
-    async fn lost(&self, error: &process::Error) -> Box<Failed> {
+    async fn lost(&self, error: &process::Error) -> Box<ActionFailure> {
         let mut failed = not_launched(error);
-        let is_lost = failed.failure.kind == FailureKind::WorkerLost;
+        let is_lost = failed.failure.kind == ReasonCode::WorkerLost;
         if is_lost && self.tools.stop.is_requested_soon().await {
             failed.failure = stopped();
         }

@@ -7,7 +7,7 @@
 use std::{fs, path::PathBuf};
 
 use prodigy_core::{
-    agent::{StreamDialect, StreamTotals, Usage},
+    agent::{StreamDialect, StreamTotals, TokenUsage},
     ids::{AgentId, ItemId, JobId, safe_name},
 };
 use serde::{Deserialize, Serialize};
@@ -47,8 +47,8 @@ pub struct AgentRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The tokens that earlier processes of the session used.
-    #[serde(default, skip_serializing_if = "Usage::is_empty")]
-    pub before: Usage,
+    #[serde(default, skip_serializing_if = "TokenUsage::is_empty")]
+    pub before: TokenUsage,
     /// Their cost.
     #[serde(default)]
     pub before_usd: f64,

@@ -7,8 +7,8 @@ use prodigy_core::ids::JobId;
 
 use super::{
     Error, Layout, files,
-    reader::{Found, Reader},
-    segment::{self, Segment},
+    reader::{JournalReader, ReadOutcome},
+    segment::{self, JournalSegment},
 };
 
 /// Returns whether something of a job is on record, or was done.
@@ -25,9 +25,9 @@ fn has_records(layout: &Layout, job: &JobId) -> Result<bool, Error> {
     if segments.len() != 1 {
         return Ok(!segments.is_empty());
     }
-    match Reader::open(layout, job)?.step() {
-        Ok(Found::End | Found::Torn(_)) => Ok(false),
-        Ok(Found::Record(_) | Found::Passed) | Err(_) => Ok(true),
+    match JournalReader::open(layout, job)?.step() {
+        Ok(ReadOutcome::End | ReadOutcome::Torn(_)) => Ok(false),
+        Ok(ReadOutcome::Record(_) | ReadOutcome::Passed) | Err(_) => Ok(true),
     }
 }
 
@@ -46,8 +46,8 @@ fn has_traces(layout: &Layout, job: &JobId) -> bool {
 /// Moves the files of a journal without a whole record out of the way.
 ///
 /// The caller holds the lock of the job.
-pub(super) fn set_aside(segments: &[Segment]) -> Result<(), Error> {
-    for Segment { path, .. } in segments {
+pub(super) fn set_aside(segments: &[JournalSegment]) -> Result<(), Error> {
+    for JournalSegment { path, .. } in segments {
         files::rename(path, &files::free_name(path, ".torn")?)?;
         files::sync_dir(files::parent(path))?;
     }

@@ -3,7 +3,7 @@
 use prodigy_core::ids::JobId;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Error, Layout, files, replacement::Replacement};
+use super::{Error, Layout, files, replacement::AtomicFile};
 
 /// The longest a checkpoint may be.
 const MAX: u64 = 512 * 1024 * 1024;
@@ -11,7 +11,7 @@ const MAX: u64 = 512 * 1024 * 1024;
 /// Replaces the checkpoint of a job.
 pub fn save_checkpoint(layout: &Layout, job: &JobId, value: &impl Serialize) -> Result<(), Error> {
     files::create_dir(&layout.state_dir(job))?;
-    let mut file = Replacement::begin(&layout.checkpoint(job))?;
+    let mut file = AtomicFile::begin(&layout.checkpoint(job))?;
     file.add_pretty(value)?;
     file.add(b"\n")?;
     file.commit().map(drop)
@@ -43,11 +43,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::store::fixture::{self, Home};
+    use crate::store::fixture::{self, TestHome};
 
     #[test]
     fn a_checkpoint_that_cannot_be_written_leaves_the_old_one() {
-        let home = Home::new();
+        let home = TestHome::new();
         save_checkpoint(&home.layout, &home.job, &1).unwrap();
         let unwritable = [BTreeMap::from([(vec![1], 2)])];
         let error = save_checkpoint(&home.layout, &home.job, &unwritable).unwrap_err();
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_checkpoint_comes_back_and_a_damaged_one_is_named() {
-        let home = Home::new();
+        let home = TestHome::new();
         assert_eq!(load_checkpoint::<Value>(&home.layout, &home.job).unwrap(), None);
         let value = json!({"version": 1, "items": [1, 2]});
         save_checkpoint(&home.layout, &home.job, &value).unwrap();

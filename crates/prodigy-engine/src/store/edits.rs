@@ -16,13 +16,13 @@ const LIMIT: u64 = 256 * 1024 * 1024;
 
 /// The items of a job that have other data than what was chosen.
 #[derive(Clone, Debug, Default)]
-pub struct Edits {
+pub struct ItemEdits {
     directory: PathBuf,
     /// The SHA-256 of the data, by the place of the item.
     places: HashMap<usize, String>,
 }
 
-impl Edits {
+impl ItemEdits {
     /// Names the items, by their places, and the SHA-256 of their data.
     pub fn new(layout: &Layout, job: &JobId, places: HashMap<usize, String>) -> Self {
         Self { directory: layout.edits_dir(job), places }
@@ -71,11 +71,11 @@ fn read(path: PathBuf, sha256: &str) -> Result<Box<RawValue>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::fixture::Home;
+    use crate::store::fixture::TestHome;
 
     #[test]
     fn data_comes_back_byte_for_byte_and_damage_is_refused() {
-        let home = Home::new();
+        let home = TestHome::new();
         let data = RawValue::from_string("{\"a\": 1.10,\n \"b\": \"é\"}".to_owned()).unwrap();
         let sha256 = write_edit(&home.layout, &home.job, &data).unwrap();
         let read = || read_edit(&home.layout, &home.job, &sha256);

@@ -19,7 +19,7 @@ use std::{
 
 use rustix::fs::{Access, OFlags};
 
-use super::{Error, replacement::Replacement};
+use super::{Error, replacement::AtomicFile};
 
 /// Permissions of directories.
 const DIRECTORY: u32 = 0o700;
@@ -86,7 +86,7 @@ pub fn create_dir(path: &Path) -> Result<(), Error> {
 
 /// Replaces a file's content in one step: readers and crashes see the old or the new one.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut new = Replacement::begin(path)?;
+    let mut new = AtomicFile::begin(path)?;
     new.add(bytes)?;
     new.commit().map(drop)
 }
@@ -95,10 +95,10 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 ///
 /// Nothing waits for the disk, and directories that are missing are made.
 pub fn write_projection(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let begun = match Replacement::begin(path) {
+    let begun = match AtomicFile::begin(path) {
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             create_dir(parent(path))?;
-            Replacement::begin(path)
+            AtomicFile::begin(path)
         }
         begun => begun,
     };
@@ -178,7 +178,7 @@ pub(super) fn create_file(path: &Path) -> io::Result<File> {
 
 /// The mode in which an existing file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum OpenMode {
     /// To be read.
     Read,
     /// To be appended to.
@@ -186,10 +186,10 @@ pub(super) enum Mode {
 }
 
 /// Opens an existing regular file; a link, pipe or device is refused and never waited for.
-pub(super) fn open_regular(path: &Path, mode: Mode) -> Result<File, Error> {
+pub(super) fn open_regular(path: &Path, mode: OpenMode) -> Result<File, Error> {
     let file = fs::OpenOptions::new()
         .read(true)
-        .append(mode == Mode::Append)
+        .append(mode == OpenMode::Append)
         .custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY))
         .open(path)
         .map_err(|error| refused(path, error))?;
@@ -202,18 +202,18 @@ pub(super) fn open_regular(path: &Path, mode: Mode) -> Result<File, Error> {
 /// Programs that prodigy runs could have put a link or a pipe in its place, which
 /// is refused and never waited for.
 pub fn open_to_read(path: &Path) -> Result<File, Error> {
-    open_regular(path, Mode::Read)
+    open_regular(path, OpenMode::Read)
 }
 
 /// Opens a file to read it and to append to it; it and the directories above it are made, for
 /// good, if they are not there.
 pub(crate) fn open_to_append(path: &Path) -> Result<File, Error> {
-    match open_regular(path, Mode::Append) {
+    match open_regular(path, OpenMode::Append) {
         Err(error) if error.is_not_found() => {
             create_dir(parent(path))?;
             open_or_create(path)?;
             sync_dir(parent(path))?;
-            open_regular(path, Mode::Append)
+            open_regular(path, OpenMode::Append)
         }
         opened => opened,
     }
@@ -224,7 +224,7 @@ pub(super) fn open_or_create(path: &Path) -> Result<File, Error> {
     match create_file(path) {
         Ok(file) => Ok(file),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            open_regular(path, Mode::Append)
+            open_regular(path, OpenMode::Append)
         }
         Err(error) => Err(Error::io("create", path, error)),
     }
@@ -234,7 +234,7 @@ pub(super) fn open_or_create(path: &Path) -> Result<File, Error> {
 ///
 /// As with [`open_to_read`], nothing else is followed or waited for.
 pub fn read_bounded(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
-    let file = match open_regular(path, Mode::Read) {
+    let file = match open_regular(path, OpenMode::Read) {
         Ok(file) => file,
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             return Ok(None);
@@ -342,7 +342,7 @@ mod tests {
         },
         *,
     };
-    use crate::store::{Durability, JobLock, Journal, save_checkpoint};
+    use crate::store::{Durability, JobLock, JournalWriter, save_checkpoint};
 
     fn mode(path: &Path) -> u32 {
         fs::symlink_metadata(path).unwrap().mode() & 0o7777
@@ -369,7 +369,7 @@ mod tests {
                 let job = "job-1".parse().unwrap();
                 prepare_home(&home).unwrap();
                 let _lock = JobLock::take(&layout, &job).unwrap();
-                let mut journal = Journal::create(&layout, &job, Durability::Full).unwrap();
+                let mut journal = JournalWriter::create(&layout, &job, Durability::Full).unwrap();
                 journal.append(vec![event("x")], at(0)).unwrap();
                 save_checkpoint(&layout, &job, &1).unwrap();
                 let all = modes(&directory.join(format!("above-{mask:03o}")));
@@ -463,7 +463,7 @@ mod tests {
         let names = ["pipe", "link", "link-to-file", ".", "/dev/zero"];
         let start = Instant::now();
         for name in names {
-            for mode in [Mode::Read, Mode::Append] {
+            for mode in [OpenMode::Read, OpenMode::Append] {
                 let error = open_regular(&path(name), mode).unwrap_err();
                 assert!(matches!(error, Error::NotRegular { .. }), "{mode:?} {error:?}");
             }

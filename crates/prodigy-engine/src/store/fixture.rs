@@ -8,25 +8,25 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    event::{Event, Record},
+    event::{Event, EventRecord},
     ids::JobId,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Durability, Journal, Layout, Reader};
+use super::{Durability, JournalReader, JournalWriter, Layout};
 
 /// Tells a test that it runs in a process of its own, and where.
 const CHILD: &str = "PRODIGY_TEST_CHILD";
 
 /// A home with nothing in it.
-pub(crate) struct Home {
+pub(crate) struct TestHome {
     pub(crate) directory: TempDir,
     pub(crate) layout: Layout,
     pub(crate) job: JobId,
 }
 
-impl Home {
+impl TestHome {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let layout = Layout::new(directory.path().to_owned(), "repo".parse().unwrap());
@@ -40,12 +40,12 @@ impl Home {
         home
     }
 
-    pub(crate) fn create(&self) -> Journal {
-        Journal::create(&self.layout, &self.job, Durability::Full).unwrap()
+    pub(crate) fn create(&self) -> JournalWriter {
+        JournalWriter::create(&self.layout, &self.job, Durability::Full).unwrap()
     }
 
-    pub(crate) fn records(&self) -> Vec<Record> {
-        Reader::open(&self.layout, &self.job).unwrap().map(Result::unwrap).collect()
+    pub(crate) fn records(&self) -> Vec<EventRecord> {
+        JournalReader::open(&self.layout, &self.job).unwrap().map(Result::unwrap).collect()
     }
 
     /// Returns the files of the journal with their content, by name.

@@ -30,13 +30,13 @@ const PROGRAM: &str = "prodigy";
 
 /// A process of this machine and user that holds the lock of a job.
 #[derive(Debug)]
-pub struct Holder {
+pub struct LockHolder {
     pid: Pid,
     /// Means this process and no later one of the same number.
     handle: OwnedFd,
 }
 
-impl Holder {
+impl LockHolder {
     /// Finds the prodigy that holds the lock of a job.
     ///
     /// `None` means that nobody does, or somebody who cannot be proven to from here:
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::store::{
         JobLock,
-        fixture::{self, Home},
+        fixture::{self, TestHome},
     };
 
     #[test]
@@ -160,8 +160,8 @@ mod tests {
             io::stdin().read_line(&mut String::new()).unwrap();
             return;
         }
-        let home = Home::new();
-        let find = || Holder::find(&home.layout, &home.job).unwrap();
+        let home = TestHome::new();
+        let find = || LockHolder::find(&home.layout, &home.job).unwrap();
         assert!(find().is_none());
         let mut child = fixture::child(
             "store::holder::tests::the_process_that_took_the_lock_is_found_whatever_the_file_says",

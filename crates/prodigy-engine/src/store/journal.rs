@@ -1,8 +1,8 @@
 //! Writing the journal.
 //!
 //! Whoever writes holds the job's [`JobLock`](super::JobLock): a journal has one
-//! writer. Records are in the kernel when [`Journal::append`] returns, so that they
-//! survive the process, and on the disk when [`Journal::durable`] returns, so that
+//! writer. Records are in the kernel when [`JournalWriter::append`] returns, so that they
+//! survive the process, and on the disk when [`JournalWriter::durable`] returns, so that
 //! they survive the machine.
 
 use std::{
@@ -14,16 +14,16 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    event::{FORMAT, Fact, Record},
+    event::{EventRecord, FORMAT, NewEvent},
     ids::JobId,
 };
 
 use super::{
-    Error, Layout, Reader, beginning,
-    files::{self, Mode},
+    Error, JournalReader, Layout, beginning,
+    files::{self, OpenMode},
     line::{self, MAX_LINE},
-    reader::{Found, Spot},
-    segment::{self, Segment},
+    reader::{BadLine, ReadOutcome},
+    segment::{self, JournalSegment},
     syncer::{SyncTicket, Syncer},
     tombstone::refuse_removed,
 };
@@ -46,10 +46,10 @@ pub enum Durability {
 
 /// A job's journal, open for writing.
 #[derive(Debug)]
-pub struct Journal {
+pub struct JournalWriter {
     directory: PathBuf,
     job: JobId,
-    current: Option<Current>,
+    current: Option<OpenSegment>,
     next_seq: u64,
     segment_bytes: u64,
     buffer: Vec<u8>,
@@ -61,8 +61,8 @@ pub struct Journal {
 
 /// The segment that is written.
 #[derive(Debug)]
-struct Current {
-    segment: Segment,
+struct OpenSegment {
+    segment: JournalSegment,
     file: Arc<File>,
     /// Up to here there are whole records.
     length: u64,
@@ -70,7 +70,7 @@ struct Current {
 
 /// The result of reopening a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct JournalRecovery {
     /// The end that a crash tore off, if it did.
     pub torn: Option<TornTail>,
     /// The number of the last whole record; 0 if there is none.
@@ -88,7 +88,7 @@ pub struct TornTail {
     pub saved_to: PathBuf,
 }
 
-impl Journal {
+impl JournalWriter {
     /// Begins the journal of a new job. Its first file is made with its first record.
     ///
     /// A job that was killed before its first record takes no id: what is there of it is moved
@@ -115,12 +115,12 @@ impl Journal {
         layout: &Layout,
         job: &JobId,
         durability: Durability,
-    ) -> Result<(Self, Opened), Error> {
+    ) -> Result<(Self, JournalRecovery), Error> {
         // The records are checked here and understood by whoever reads them.
         Self::open_after(layout, job, durability, u64::MAX, |_| Ok(()))
     }
 
-    /// Opens the journal of a job like [`Journal::open`], and hands over the records with
+    /// Opens the journal of a job like [`JournalWriter::open`], and hands over the records with
     /// higher numbers than `seq` on the way, so that a long journal is read only once.
     ///
     /// If `each` fails, nothing is changed.
@@ -129,15 +129,15 @@ impl Journal {
         job: &JobId,
         durability: Durability,
         seq: u64,
-        mut each: impl FnMut(Record) -> Result<(), E>,
-    ) -> Result<(Self, Opened), E> {
-        let mut reader = Reader::open_after(layout, job, seq)?;
+        mut each: impl FnMut(EventRecord) -> Result<(), E>,
+    ) -> Result<(Self, JournalRecovery), E> {
+        let mut reader = JournalReader::open_after(layout, job, seq)?;
         let torn = loop {
             match reader.step()? {
-                Found::Record(record) => each(*record)?,
-                Found::Passed => {}
-                Found::End => break None,
-                Found::Torn(spot) => break Some(spot),
+                ReadOutcome::Record(record) => each(*record)?,
+                ReadOutcome::Passed => {}
+                ReadOutcome::End => break None,
+                ReadOutcome::Torn(spot) => break Some(spot),
             }
         };
         Ok(Self::go_on(layout, job, durability, &reader, torn)?)
@@ -148,9 +148,9 @@ impl Journal {
         layout: &Layout,
         job: &JobId,
         durability: Durability,
-        reader: &Reader,
-        torn: Option<Spot>,
-    ) -> Result<(Self, Opened), Error> {
+        reader: &JournalReader,
+        torn: Option<BadLine>,
+    ) -> Result<(Self, JournalRecovery), Error> {
         let end = reader.spot("").unwrap_or_default();
         let last_seq = reader.last_seq();
         let mut journal = Self::new(layout.events_dir(job), job, durability)?;
@@ -158,12 +158,12 @@ impl Journal {
         let torn = torn.map(|spot| cut(&spot)).transpose()?;
         let last = segment::list(&journal.directory)?.pop();
         if let Some(segment) = last.filter(|segment| segment.path == end.path) {
-            let file = files::open_regular(&segment.path, Mode::Append)?;
+            let file = files::open_regular(&segment.path, OpenMode::Append)?;
             // What the dead writer wrote is about to be built upon, so it has to last.
             file.sync_data().map_err(|error| Error::io("sync", &segment.path, error))?;
             journal.use_segment(segment, file, end.offset);
         }
-        Ok((journal, Opened { torn, last_seq }))
+        Ok((journal, JournalRecovery { torn, last_seq }))
     }
 
     fn new(directory: PathBuf, job: &JobId, durability: Durability) -> Result<Self, Error> {
@@ -197,11 +197,11 @@ impl Journal {
     /// They are synced at most a few milliseconds later. After an error of the disk
     /// the journal is closed for good, and every later call returns that error:
     /// what did not reach the disk did not happen.
-    pub fn append<T: Into<Fact>>(
+    pub fn append<T: Into<NewEvent>>(
         &mut self,
         facts: Vec<T>,
         now: Timestamp,
-    ) -> Result<Vec<Record>, Error> {
+    ) -> Result<Vec<EventRecord>, Error> {
         self.check()?;
         self.touched = false;
         let appended = self.encode(facts, now).and_then(|records| {
@@ -252,17 +252,17 @@ impl Journal {
     }
 
     /// Numbers the events and puts their lines into the buffer.
-    fn encode<T: Into<Fact>>(
+    fn encode<T: Into<NewEvent>>(
         &mut self,
         facts: Vec<T>,
         now: Timestamp,
-    ) -> Result<Vec<Record>, Error> {
+    ) -> Result<Vec<EventRecord>, Error> {
         self.buffer.clear();
         let mut records = Vec::with_capacity(facts.len());
         for (seq, fact) in (self.next_seq..).zip(facts) {
             let (format, timestamp, job_id) = (FORMAT, now, self.job.clone());
-            let Fact { agent_id, item_id, event } = fact.into();
-            let record = Record { format, seq, timestamp, job_id, agent_id, item_id, event };
+            let NewEvent { agent_id, item_id, event } = fact.into();
+            let record = EventRecord { format, seq, timestamp, job_id, agent_id, item_id, event };
             let start = self.buffer.len();
             line::encode(&record, &mut self.buffer)
                 .map_err(|reason| Error::Encode { path: self.directory.clone(), reason })?;
@@ -324,7 +324,7 @@ impl Journal {
             }
             None => segment::list(&self.directory)?.pop(),
         };
-        let segment = Segment::after(&self.directory, last.as_ref(), now);
+        let segment = JournalSegment::after(&self.directory, last.as_ref(), now);
         let file = files::create_file(&segment.path)
             .map_err(|error| Error::io("create", &segment.path, error))?;
         files::sync_dir(&self.directory)?;
@@ -338,18 +338,18 @@ impl Journal {
         Some(name.to_string_lossy().into_owned())
     }
 
-    fn use_segment(&mut self, segment: Segment, file: File, length: u64) {
+    fn use_segment(&mut self, segment: JournalSegment, file: File, length: u64) {
         let file = Arc::new(file);
         if let Some(syncer) = &self.syncer {
             syncer.switch_to(&file, &segment.path);
         }
-        self.current = Some(Current { segment, file, length });
+        self.current = Some(OpenSegment { segment, file, length });
     }
 }
 
 /// Cuts a torn end and keeps it beside the file.
-fn cut(spot: &Spot) -> Result<TornTail, Error> {
-    let mut file = files::open_regular(&spot.path, Mode::Append)?;
+fn cut(spot: &BadLine) -> Result<TornTail, Error> {
+    let mut file = files::open_regular(&spot.path, OpenMode::Append)?;
     let mut tail = Vec::new();
     file.seek(SeekFrom::Start(spot.offset))
         .and_then(|_| file.read_to_end(&mut tail))
@@ -374,10 +374,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::fixture::{self, Home, at, event};
+    use crate::store::fixture::{self, TestHome, at, event};
 
-    fn open(home: &Home) -> Result<(Journal, Opened), Error> {
-        Journal::open(&home.layout, &home.job, Durability::Full)
+    fn open(home: &TestHome) -> Result<(JournalWriter, JournalRecovery), Error> {
+        JournalWriter::open(&home.layout, &home.job, Durability::Full)
     }
 
     fn set_len(path: &Path, length: usize) {
@@ -387,14 +387,14 @@ mod tests {
 
     #[test]
     fn records_are_numbered_from_one_and_go_on_after_opening() {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create();
         let records = journal.append(vec![event("a"), event("b")], at(0)).unwrap();
         assert_eq!(records.iter().map(|r| r.seq).collect::<Vec<_>>(), [1, 2]);
-        assert_eq!(journal.append(Vec::<Fact>::new(), at(0)).unwrap(), []);
+        assert_eq!(journal.append(Vec::<NewEvent>::new(), at(0)).unwrap(), []);
         drop(journal);
         let (mut journal, opened) = open(&home).unwrap();
-        assert_eq!(opened, Opened { torn: None, last_seq: 2 });
+        assert_eq!(opened, JournalRecovery { torn: None, last_seq: 2 });
         assert_eq!(journal.append(vec![event("c")], at(9)).unwrap()[0].seq, 3);
         assert_eq!(home.records().len(), 3);
         assert_eq!(home.files().len(), 1);
@@ -402,15 +402,15 @@ mod tests {
 
     #[test]
     fn a_new_job_does_not_take_over_an_old_one() {
-        let home = Home::with(vec![event("a")]);
-        let error = Journal::create(&home.layout, &home.job, Durability::Full).unwrap_err();
+        let home = TestHome::with(vec![event("a")]);
+        let error = JournalWriter::create(&home.layout, &home.job, Durability::Full).unwrap_err();
         insta::assert_snapshot!(error, @"there is already a job `job-1`");
         assert_eq!(home.records().len(), 1);
     }
 
     #[test]
     fn a_job_that_died_before_its_first_record_can_be_created_again() {
-        let home = Home::new();
+        let home = TestHome::new();
         drop(home.create());
         home.create().append(vec![event("a")], at(0)).unwrap();
         assert_eq!(home.records().len(), 1);
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_full_segment_is_followed_by_another() {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create().with_segment_bytes(600);
         for second in 0..6 {
             journal.append(vec![event("some text")], at(second / 4)).unwrap();
@@ -441,12 +441,12 @@ mod tests {
     #[test]
     fn a_tail_cut_at_any_byte_is_saved_aside_and_the_job_goes_on() {
         let whole = {
-            let home = Home::with(vec![event("one"), event("two"), event("three")]);
+            let home = TestHome::with(vec![event("one"), event("two"), event("three")]);
             fs::read(home.segment()).unwrap()
         };
         let last = whole[..whole.len() - 1].iter().rposition(|b| *b == b'\n').unwrap() + 1;
         for length in last + 1..whole.len() {
-            let home = Home::with(vec![event("one"), event("two"), event("three")]);
+            let home = TestHome::with(vec![event("one"), event("two"), event("three")]);
             set_len(&home.segment(), length);
             let (mut journal, opened) = open(&home).unwrap();
             let torn = opened.torn.unwrap();
@@ -463,7 +463,7 @@ mod tests {
     #[test]
     fn zeros_and_rubbish_after_a_power_failure_are_a_torn_tail() {
         for tail in [&b"\0\0\0\0"[..], b"\0\0\n\0\0\n", b"{\"format\":1\n{\"format\":1\n"] {
-            let home = Home::with(vec![event("one")]);
+            let home = TestHome::with(vec![event("one")]);
             let mut bytes = fs::read(home.segment()).unwrap();
             bytes.extend_from_slice(tail);
             files::write_atomic(&home.segment(), &bytes).unwrap();
@@ -478,7 +478,7 @@ mod tests {
 
     #[test]
     fn a_second_torn_tail_does_not_overwrite_the_first() {
-        let home = Home::with(vec![event("one")]);
+        let home = TestHome::with(vec![event("one")]);
         for tail in ["a", "b"] {
             let mut bytes = fs::read(home.segment()).unwrap();
             bytes.extend_from_slice(tail.as_bytes());
@@ -494,7 +494,7 @@ mod tests {
 
     #[test]
     fn a_format_of_the_future_is_refused_and_nothing_is_changed() {
-        let home = Home::with(vec![event("one")]);
+        let home = TestHome::with(vec![event("one")]);
         let text = fs::read_to_string(home.segment()).unwrap();
         let (body, _) = text.split_once(",\"crc\"").unwrap();
         let body = body.replace("\"format\":1", "\"format\":2");
@@ -510,7 +510,7 @@ mod tests {
         if let Some(directory) = fixture::in_child() {
             let layout = Layout::new(directory, "repo".parse().unwrap());
             let job = "job-1".parse().unwrap();
-            let mut journal = Journal::create(&layout, &job, Durability::Full).unwrap();
+            let mut journal = JournalWriter::create(&layout, &job, Durability::Full).unwrap();
             journal.append(vec![event("fits")], at(0)).unwrap();
             journal.durable().unwrap();
             let error = journal.append(vec![event(&"x".repeat(100_000))], at(0)).unwrap_err();
@@ -523,14 +523,14 @@ mod tests {
             }
             return;
         }
-        let home = Home::new();
+        let home = TestHome::new();
         fixture::run_child(
             "store::journal::tests::a_full_disk_ends_the_journal_at_a_whole_record",
             "trap '' XFSZ; ulimit -f 8; exec \"$@\"",
             &home.directory,
         );
         let (_, opened) = open(&home).unwrap();
-        assert_eq!(opened, Opened { torn: None, last_seq: 1 });
+        assert_eq!(opened, JournalRecovery { torn: None, last_seq: 1 });
     }
 
     #[test]
@@ -538,13 +538,14 @@ mod tests {
         if let Some(directory) = fixture::in_child() {
             let layout = Layout::new(directory, "repo".parse().unwrap());
             let mut journal =
-                Journal::create(&layout, &"job-1".parse().unwrap(), Durability::Full).unwrap();
+                JournalWriter::create(&layout, &"job-1".parse().unwrap(), Durability::Full)
+                    .unwrap();
             loop {
                 let seq = journal.append(vec![event("x")], at(0)).unwrap()[0].seq;
                 println!("\nappended {seq}");
             }
         }
-        let home = Home::new();
+        let home = TestHome::new();
         let mut child = fixture::child(
             "store::journal::tests::what_was_appended_survives_the_death_of_its_process",
             "exec \"$@\"",
@@ -564,7 +565,7 @@ mod tests {
 
     #[test]
     fn a_failed_sync_is_never_tried_again() {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create();
         journal.append(vec![event("one")], at(0)).unwrap();
         journal.durable().unwrap();
@@ -584,7 +585,7 @@ mod tests {
 
     #[test]
     fn a_new_segment_does_not_hide_that_the_old_one_was_lost() {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create().with_segment_bytes(400);
         journal.append(vec![event("one")], at(0)).unwrap();
         journal.durable().unwrap();
@@ -603,7 +604,7 @@ mod tests {
 
     #[test]
     fn many_records_share_one_sync() {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create();
         let start = Instant::now();
         for _ in 0..1000 {
@@ -621,7 +622,7 @@ mod tests {
 
     #[test]
     fn records_become_durable_without_being_waited_for() {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create();
         journal.append(vec![event("x")], at(0)).unwrap();
         let start = Instant::now();
@@ -633,8 +634,9 @@ mod tests {
 
     #[test]
     fn relaxed_durability_starts_no_thread_and_never_syncs() {
-        let home = Home::new();
-        let mut journal = Journal::create(&home.layout, &home.job, Durability::Relaxed).unwrap();
+        let home = TestHome::new();
+        let mut journal =
+            JournalWriter::create(&home.layout, &home.job, Durability::Relaxed).unwrap();
         journal.append(vec![event("x")], at(0)).unwrap();
         journal.durable().unwrap();
         block_on(journal.sync_ticket().wait()).unwrap();
@@ -644,7 +646,7 @@ mod tests {
     #[test]
     fn very_many_records_are_written_in_pieces_and_over_segments() {
         const RECORDS: usize = 12_000;
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create().with_segment_bytes(u64::try_from(CHUNK).unwrap() + 1000);
         let events = (0..RECORDS).map(|_| event(&"x".repeat(200))).collect();
         let written = journal.append(events, at(0)).unwrap();
@@ -662,7 +664,7 @@ mod tests {
 
     #[test]
     fn a_journal_that_took_half_of_what_it_was_given_takes_no_more() {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create();
         let piece = event(&"x".repeat(CHUNK));
         let events = vec![piece.clone(), event("small"), event(&"x".repeat(MAX_LINE)), piece];
@@ -672,27 +674,33 @@ mod tests {
         assert_eq!(again.to_string(), error.to_string());
         drop(journal);
         let (mut journal, opened) = open(&home).unwrap();
-        assert_eq!(opened, Opened { torn: None, last_seq: 1 });
+        assert_eq!(opened, JournalRecovery { torn: None, last_seq: 1 });
         assert_eq!(journal.append(vec![event("more")], at(0)).unwrap()[0].seq, 2);
     }
 
     #[test]
     fn opening_hands_over_the_records_that_were_asked_for() {
-        let home = Home::with(vec![event("one"), event("two"), event("three")]);
+        let home = TestHome::with(vec![event("one"), event("two"), event("three")]);
         let mut seen = Vec::new();
-        let (_, opened) =
-            Journal::open_after::<Error>(&home.layout, &home.job, Durability::Full, 1, |record| {
+        let (_, opened) = JournalWriter::open_after::<Error>(
+            &home.layout,
+            &home.job,
+            Durability::Full,
+            1,
+            |record| {
                 seen.push(record.seq);
                 Ok(())
-            })
-            .unwrap();
+            },
+        )
+        .unwrap();
         assert_eq!((opened.last_seq, seen), (3, vec![2, 3]));
 
         let length = fs::metadata(home.segment()).unwrap().len();
         set_len(&home.segment(), usize::try_from(length - 1).unwrap());
         let before = home.files();
         let refuse = |_| Err(Error::NoJob { job: home.job.clone() });
-        Journal::open_after(&home.layout, &home.job, Durability::Full, 1, refuse).unwrap_err();
+        JournalWriter::open_after(&home.layout, &home.job, Durability::Full, 1, refuse)
+            .unwrap_err();
         assert_eq!(home.files(), before);
     }
 
@@ -702,7 +710,7 @@ mod tests {
 
     #[test]
     fn a_ticket_is_good_for_what_was_appended_before_it() {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create();
         let before_anything = journal.sync_ticket();
         let mut tickets = vec![before_anything];
@@ -724,7 +732,7 @@ mod tests {
 
     #[test]
     fn a_ticket_is_honoured_over_a_roll_and_after_the_end_of_the_journal() {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create().with_segment_bytes(1);
         journal.append(vec![event("one")], at(0)).unwrap();
         let rolled = journal.sync_ticket();
@@ -738,7 +746,7 @@ mod tests {
 
     #[test]
     fn a_ticket_of_a_failed_sync_says_so_and_one_from_before_does_not() {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create();
         journal.append(vec![event("one")], at(0)).unwrap();
         let before = journal.sync_ticket();
@@ -757,7 +765,7 @@ mod tests {
 
     #[test]
     fn a_record_that_no_reader_would_take_is_refused_and_harms_nothing() {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create();
         let error = journal.append(vec![event(&"x".repeat(MAX_LINE))], at(0)).unwrap_err();
         insta::assert_snapshot!(error, @"a record of 33554583 bytes is too long for the journal, which takes 33554432");
@@ -769,7 +777,7 @@ mod tests {
     #[ignore = "a measurement; run it alone and optimised"]
     fn how_long_half_a_million_records_take() {
         const RECORDS: usize = 500_000;
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create();
         let completed = fixture::read(serde_json::json!({
             "event_type": "step_completed", "step": "1", "attempt": 1, "status": "success",
@@ -790,10 +798,13 @@ mod tests {
         let bytes: usize = home.files().iter().map(|(_, bytes)| bytes.len()).sum();
         println!("{} bytes a record", bytes / RECORDS);
         let start = Instant::now();
-        assert_eq!(Reader::open(&home.layout, &home.job).unwrap().count(), RECORDS);
+        assert_eq!(JournalReader::open(&home.layout, &home.job).unwrap().count(), RECORDS);
         println!("read {:?}", start.elapsed());
         let start = Instant::now();
-        assert_eq!(Reader::open_after(&home.layout, &home.job, u64::MAX).unwrap().count(), 0);
+        assert_eq!(
+            JournalReader::open_after(&home.layout, &home.job, u64::MAX).unwrap().count(),
+            0
+        );
         println!("pass over {:?}", start.elapsed());
         let start = Instant::now();
         open(&home).unwrap();
@@ -809,7 +820,7 @@ mod tests {
             batches in prop::collection::vec(prop::collection::vec(".{0,40}", 0..4), 0..8),
             segment_bytes in 1_u64..2000,
         ) {
-            let home = Home::new();
+            let home = TestHome::new();
             let mut journal = home.create().with_segment_bytes(segment_bytes);
             let mut written = Vec::new();
             for batch in &batches {
@@ -830,7 +841,7 @@ mod tests {
             place in any::<prop::sample::Index>(),
             bit in 0..8,
         ) {
-            let home = Home::with(texts.iter().map(|text| event(text)).collect());
+            let home = TestHome::with(texts.iter().map(|text| event(text)).collect());
             let mut bytes = fs::read(home.segment()).unwrap();
             let last = bytes[..bytes.len() - 1].iter().rposition(|b| *b == b'\n').unwrap() + 1;
             let place = place.index(last);
@@ -851,7 +862,7 @@ mod tests {
         /// Whatever stands in the file, opening it ends and does not panic.
         #[test]
         fn any_bytes_can_be_opened(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let home = Home::with(vec![event("one")]);
+            let home = TestHome::with(vec![event("one")]);
             let mut all = fs::read(home.segment()).unwrap();
             all.extend_from_slice(&bytes);
             files::write_atomic(&home.segment(), &all).unwrap();

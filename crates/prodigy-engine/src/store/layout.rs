@@ -303,8 +303,8 @@ fn names<T: Ord + TryFrom<String>>(path: &Path) -> Result<Vec<T>, Error> {
 mod tests {
     use super::*;
     use crate::store::{
-        Durability, Journal,
-        fixture::{Home, at, event},
+        Durability, JournalWriter,
+        fixture::{TestHome, at, event},
     };
 
     #[test]
@@ -375,12 +375,13 @@ mod tests {
 
     #[test]
     fn jobs_are_listed_by_age_and_other_directories_are_not_jobs() {
-        let home = Home::new();
+        let home = TestHome::new();
         assert_eq!(home.layout.jobs().unwrap(), []);
         assert_eq!(Layout::repos(home.layout.home()).unwrap(), []);
         for (job, time) in [("b", 20), ("c", 10), ("a", 20)] {
             let job = job.parse().unwrap();
-            let mut journal = Journal::create(&home.layout, &job, Durability::Relaxed).unwrap();
+            let mut journal =
+                JournalWriter::create(&home.layout, &job, Durability::Relaxed).unwrap();
             journal.append(vec![event("x")], at(time)).unwrap();
         }
         let events = home.layout.below("events");

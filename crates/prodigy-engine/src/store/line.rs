@@ -2,7 +2,7 @@
 
 use std::{array, borrow::Cow, str};
 
-use prodigy_core::event::{Event, FORMAT, Record};
+use prodigy_core::event::{Event, EventRecord, FORMAT};
 
 /// The longest a line may be.
 ///
@@ -20,7 +20,7 @@ const MAX_STARTS: usize = 64;
 
 /// The defect of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Flaw {
+pub(super) enum LineError {
     /// It is not what was written.
     Damaged(String),
     /// It is what was written, by a newer prodigy.
@@ -28,7 +28,7 @@ pub(super) enum Flaw {
 }
 
 /// Appends a record to `buffer`, with its checksum and a newline.
-pub(super) fn encode(record: &Record, buffer: &mut Vec<u8>) -> Result<(), String> {
+pub(super) fn encode(record: &EventRecord, buffer: &mut Vec<u8>) -> Result<(), String> {
     let start = buffer.len();
     serde_json::to_writer(&mut *buffer, record).map_err(|error| error.to_string())?;
     // The closing brace comes back behind the checksum.
@@ -62,22 +62,22 @@ fn digits(crc: u32) -> [u8; 8] {
 }
 
 /// Reads a line without its newline.
-pub(super) fn decode(line: &[u8]) -> Result<Record, Flaw> {
+pub(super) fn decode(line: &[u8]) -> Result<EventRecord, LineError> {
     if !is_sealed(line) {
-        return Err(Flaw::Damaged("the checksum does not match".to_owned()));
+        return Err(LineError::Damaged("the checksum does not match".to_owned()));
     }
-    match serde_json::from_slice::<Record>(line) {
+    match serde_json::from_slice::<EventRecord>(line) {
         Ok(record) if record.format == FORMAT => Ok(record),
-        Ok(record) => Err(Flaw::Future(format!("its format is {}", record.format))),
+        Ok(record) => Err(LineError::Future(format!("its format is {}", record.format))),
         // The checksum says that somebody wrote exactly this, so it is not damage.
-        Err(error) => Err(Flaw::Future(error.to_string())),
+        Err(error) => Err(LineError::Future(error.to_string())),
     }
 }
 
 /// Checks a line without its newline and returns the record's number and job, no more.
-pub(super) fn glance(line: &[u8]) -> Result<(u64, Cow<'_, str>), Flaw> {
+pub(super) fn glance(line: &[u8]) -> Result<(u64, Cow<'_, str>), LineError> {
     if !is_sealed(line) {
-        return Err(Flaw::Damaged("the checksum does not match".to_owned()));
+        return Err(LineError::Damaged("the checksum does not match".to_owned()));
     }
     match head(line) {
         Some((seq, job)) => Ok((seq, Cow::Borrowed(job))),
@@ -124,7 +124,7 @@ pub(super) fn holds_records(bytes: &[u8]) -> bool {
 }
 
 /// Returns the whole record that stands at the end of a line, wherever it starts.
-pub(super) fn whole_record(line: &[u8]) -> Option<Record> {
+pub(super) fn whole_record(line: &[u8]) -> Option<EventRecord> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let starts = line.windows(START.len()).enumerate().filter(|(_, window)| *window == START);
     starts.take(MAX_STARTS).find_map(|(at, _)| decode(line.get(at..)?).ok())
@@ -151,15 +151,15 @@ mod tests {
     use super::*;
     use crate::store::fixture::{at, event};
 
-    fn line(record: &Record) -> String {
+    fn line(record: &EventRecord) -> String {
         let mut buffer = Vec::new();
         encode(record, &mut buffer).unwrap();
         String::from_utf8(buffer).unwrap()
     }
 
-    fn record() -> Record {
+    fn record() -> EventRecord {
         let job_id = "job-1".parse().unwrap();
-        Record {
+        EventRecord {
             format: FORMAT,
             seq: 7,
             timestamp: at(0),
@@ -190,10 +190,12 @@ mod tests {
             for bit in 0..8 {
                 let mut changed = line.clone();
                 changed[at] ^= 1 << bit;
-                let Err(Flaw::Damaged(_)) = decode(&changed) else { panic!("byte {at} bit {bit}") };
+                let Err(LineError::Damaged(_)) = decode(&changed) else {
+                    panic!("byte {at} bit {bit}")
+                };
                 assert_eq!(glance(&changed).unwrap_err(), decode(&changed).unwrap_err());
             }
-            let Err(Flaw::Damaged(_)) = decode(&line[..at]) else { panic!("cut at {at}") };
+            let Err(LineError::Damaged(_)) = decode(&line[..at]) else { panic!("cut at {at}") };
         }
     }
 
@@ -262,7 +264,7 @@ mod tests {
         "#);
         value["format"] = json!(1);
         value["event_type"] = json!("moon_landed");
-        let Err(Flaw::Future(reason)) = decode(sealed(&value).as_bytes()) else { panic!() };
+        let Err(LineError::Future(reason)) = decode(sealed(&value).as_bytes()) else { panic!() };
         assert_eq!(reason.split(", expected").next(), Some("unknown variant `moon_landed`"));
     }
 

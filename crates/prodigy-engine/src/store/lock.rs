@@ -15,7 +15,7 @@ use prodigy_core::ids::JobId;
 
 use super::{
     Error, Layout,
-    files::{self, Mode},
+    files::{self, OpenMode},
 };
 use crate::clock;
 
@@ -67,7 +67,7 @@ impl JobLock {
         if !path.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
             return Ok(None);
         }
-        let mut file = files::open_regular(&path, Mode::Read)?;
+        let mut file = files::open_regular(&path, OpenMode::Read)?;
         match file.try_lock_shared() {
             Ok(()) => Ok(None),
             Err(TryLockError::WouldBlock) => Ok(Some(read_holder(&mut file))),
@@ -116,7 +116,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::store::fixture::{self, Home};
+    use crate::store::fixture::{self, TestHome};
 
     #[test]
     fn a_second_process_is_told_who_holds_the_job_and_a_dead_one_holds_nothing() {
@@ -127,7 +127,7 @@ mod tests {
             std::io::stdin().read_line(&mut String::new()).unwrap();
             return;
         }
-        let home = Home::new();
+        let home = TestHome::new();
         assert_eq!(JobLock::holder(&home.layout, &home.job).unwrap(), None);
         let mut child = fixture::child(
             "store::lock::tests::a_second_process_is_told_who_holds_the_job_and_a_dead_one_holds_nothing",
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn one_of_many_gets_the_job() {
-        let home = Home::new();
+        let home = TestHome::new();
         let taken: Vec<_> = thread::scope(|scope| {
             let tries: Vec<_> =
                 (0..8).map(|_| scope.spawn(|| JobLock::take(&home.layout, &home.job))).collect();
@@ -168,13 +168,14 @@ mod tests {
 
     #[test]
     fn asking_who_holds_a_job_turns_nobody_away() {
-        let home = Home::new();
+        let home = TestHome::new();
         drop(JobLock::take(&home.layout, &home.job).unwrap());
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
                 // What asking does, only more of it: the lock is taken a third of the time.
-                let file = files::open_regular(&home.layout.lock(&home.job), Mode::Read).unwrap();
+                let file =
+                    files::open_regular(&home.layout.lock(&home.job), OpenMode::Read).unwrap();
                 while !done.load(Ordering::Relaxed) {
                     if file.try_lock_shared().is_ok() {
                         (0..50).for_each(|_| thread::yield_now());
@@ -191,9 +192,9 @@ mod tests {
 
     #[test]
     fn a_slow_question_who_holds_a_job_turns_no_start_away() {
-        let home = Home::new();
+        let home = TestHome::new();
         drop(JobLock::take(&home.layout, &home.job).unwrap());
-        let file = files::open_regular(&home.layout.lock(&home.job), Mode::Read).unwrap();
+        let file = files::open_regular(&home.layout.lock(&home.job), OpenMode::Read).unwrap();
         file.lock_shared().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_a_pipe_or_link_is_refused() {
-        let home = Home::new();
+        let home = TestHome::new();
         files::create_dir(&home.layout.state_dir(&home.job)).unwrap();
         std::os::unix::fs::symlink("/dev/zero", home.layout.lock(&home.job)).unwrap();
         let error = JobLock::take(&home.layout, &home.job).unwrap_err();

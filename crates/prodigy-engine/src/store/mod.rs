@@ -35,26 +35,26 @@ mod tombstone;
 pub use agent_runs::{AgentRun, forget_agent_run, note_stream_totals, noted_stream_totals};
 pub use beginning::has_begun;
 pub use checkpoint::{load_checkpoint, save_checkpoint};
-pub use edits::{Edits, read_edit, write_edit};
+pub use edits::{ItemEdits, read_edit, write_edit};
 pub use error::Error;
 pub use files::{
     create_dir, create_projection, open_projection, open_to_read, prepare_home, read_bounded,
     rename_projection, write_atomic, write_projection,
 };
 pub(crate) use files::{free_name, move_aside, open_to_append, plainly};
-pub use holder::Holder;
-pub use journal::{Durability, Journal, Opened, TornTail};
+pub use holder::LockHolder;
+pub use journal::{Durability, JournalRecovery, JournalWriter, TornTail};
 pub use layout::{Layout, LogFile};
 pub use lock::JobLock;
-pub use place::JobPlace;
+pub use place::JobLocation;
 pub use price_levels::{note_price_level, price_level};
 pub use purge_record::{PurgeKind, PurgeRecord, PurgedPart};
-pub use reader::{Reader, durable_seq, follow, last_seq};
+pub use reader::{JournalReader, durable_seq, follow, last_seq};
 pub use relocation::Relocation;
-pub use repair::{Damage, Health, Repaired, inspect, repair, set_views_aside};
+pub use repair::{JournalDamage, JournalHealth, JournalRepair, inspect, repair, set_views_aside};
 pub use results::ResultsFile;
 pub use segment::last_segment;
-pub use spending::{Daybook, Spent, TodaySpend, day_of, days, read_day};
+pub use spending::{DailySpend, SpendRecord, TodaySpend, day_of, days, read_day};
 pub use spool::{Spool, SpooledItem};
 pub use syncer::SyncTicket;
 pub use tombstone::{

@@ -28,7 +28,7 @@ const MACHINE_IDS: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
 
 /// The machine and the home that a job is worked on in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobPlace {
+pub struct JobLocation {
     /// The id of the home.
     pub home_id: String,
     /// A hash of the machine's id; machines and containers may have none.
@@ -49,7 +49,7 @@ struct HomeFile {
     path: PathBuf,
 }
 
-impl JobPlace {
+impl JobLocation {
     /// Returns whether a job that was worked on here may be worked on in another place without
     /// asking: the name of the host and the path are nothing.
     fn is_same_as(&self, here: &Self) -> bool {
@@ -61,9 +61,9 @@ impl JobPlace {
 
 impl Layout {
     /// Returns this machine and home; a home without an id gets one.
-    fn place(&self) -> Result<JobPlace, Error> {
+    fn place(&self) -> Result<JobLocation, Error> {
         let name = rustix::system::uname();
-        Ok(JobPlace {
+        Ok(JobLocation {
             home_id: home_id(self.home())?,
             machine_id: machine_id(),
             host: name.nodename().to_string_lossy().into_owned(),
@@ -73,7 +73,7 @@ impl Layout {
     }
 
     /// Returns where a job was worked on last, if that was not here.
-    pub fn elsewhere(&self, job: &JobId) -> Result<Option<JobPlace>, Error> {
+    pub fn elsewhere(&self, job: &JobId) -> Result<Option<JobLocation>, Error> {
         // Jobs of older versions do not say.
         let Some(last) = self.places(job)?.pop() else { return Ok(None) };
         let here = self.place()?;
@@ -84,7 +84,7 @@ impl Layout {
     pub fn refuse_elsewhere(&self, job: &JobId) -> Result<(), Error> {
         match self.elsewhere(job)? {
             None => Ok(()),
-            Some(JobPlace { host, home, .. }) => {
+            Some(JobLocation { host, home, .. }) => {
                 Err(Error::Elsewhere { job: job.clone(), host, home })
             }
         }
@@ -110,7 +110,7 @@ impl Layout {
         write_atomic(&path, text.as_bytes())
     }
 
-    fn places(&self, job: &JobId) -> Result<Vec<JobPlace>, Error> {
+    fn places(&self, job: &JobId) -> Result<Vec<JobLocation>, Error> {
         let path = self.places_file(job);
         let text = read_bounded(&path, LIMIT)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();

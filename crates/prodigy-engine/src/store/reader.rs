@@ -9,13 +9,13 @@ use std::{
     time::Duration,
 };
 
-use prodigy_core::{event::Record, ids::JobId};
+use prodigy_core::{event::EventRecord, ids::JobId};
 
 use super::{
     Error, Layout,
-    files::{self, Mode},
-    line::{self, Flaw, MAX_LINE},
-    segment::{self, Segment},
+    files::{self, OpenMode},
+    line::{self, LineError, MAX_LINE},
+    segment::{self, JournalSegment},
 };
 
 /// The polling interval of [`follow`].
@@ -32,10 +32,10 @@ const CHUNK: usize = 64 * 1024;
 /// The iterator is not fused: after `None`, a later call returns what was written
 /// in the meantime. After an error there is nothing more.
 #[derive(Debug)]
-pub struct Reader {
+pub struct JournalReader {
     directory: PathBuf,
     job: JobId,
-    place: Option<Place>,
+    place: Option<ReadPosition>,
     buffer: Vec<u8>,
     /// The records up to this one are checked and passed over.
     pass: u64,
@@ -45,8 +45,8 @@ pub struct Reader {
 
 /// Where the next line is.
 #[derive(Debug)]
-struct Place {
-    segment: Segment,
+struct ReadPosition {
+    segment: JournalSegment,
     file: BufReader<File>,
     /// Where the next line starts, in bytes.
     offset: u64,
@@ -56,20 +56,20 @@ struct Place {
 
 /// The content at a position of the journal.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum ReadOutcome {
     /// A whole record.
-    Record(Box<Record>),
+    Record(Box<EventRecord>),
     /// A whole record that nobody asked for.
     Passed,
     /// Nothing (yet).
     End,
     /// Bytes of the last segment that no whole record follows.
-    Torn(Spot),
+    Torn(BadLine),
 }
 
 /// A place in the journal that has to be named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct BadLine {
     /// The file.
     pub(super) path: PathBuf,
     /// The line, from 1.
@@ -80,7 +80,7 @@ pub(super) struct Spot {
     pub(super) reason: String,
 }
 
-impl Reader {
+impl JournalReader {
     /// Opens the journal of a job that may be running.
     pub fn open(layout: &Layout, job: &JobId) -> Result<Self, Error> {
         Self::open_after(layout, job, 0)
@@ -112,9 +112,9 @@ impl Reader {
     }
 
     /// Reads on.
-    pub(super) fn step(&mut self) -> Result<Found, Error> {
+    pub(super) fn step(&mut self) -> Result<ReadOutcome, Error> {
         if self.place.is_none() && !self.advance()? {
-            return Ok(Found::End);
+            return Ok(ReadOutcome::End);
         }
         loop {
             if self.read_line()? {
@@ -122,7 +122,7 @@ impl Reader {
             }
             if self.newer()?.is_none() {
                 let torn = self.spot("it is not finished").filter(|_| !self.buffer.is_empty());
-                return Ok(torn.map_or(Found::End, Found::Torn));
+                return Ok(torn.map_or(ReadOutcome::End, ReadOutcome::Torn));
             }
             // A newer segment is there, so nothing is written to this one any more --
             // but its last lines may have come after we looked.
@@ -158,23 +158,24 @@ impl Reader {
     }
 
     /// Makes a record of the line in the buffer.
-    fn take_line(&mut self) -> Result<Found, Error> {
+    fn take_line(&mut self) -> Result<ReadOutcome, Error> {
         let looked = if self.last_seq < self.pass {
-            line::glance(&self.buffer).map(|(seq, job)| (self.misplaced(seq, &job), Found::Passed))
+            line::glance(&self.buffer)
+                .map(|(seq, job)| (self.misplaced(seq, &job), ReadOutcome::Passed))
         } else {
             line::decode(&self.buffer).map(|record| {
                 let misplaced = self.misplaced(record.seq, record.job_id.as_str());
-                (misplaced, Found::Record(Box::new(record)))
+                (misplaced, ReadOutcome::Record(Box::new(record)))
             })
         };
         let found = match looked {
             Ok((None, found)) => found,
             Ok((Some(error), _)) => return Err(error),
-            Err(Flaw::Future(reason)) => {
-                let Spot { path, line, .. } = self.spot(&reason).unwrap_or_default();
+            Err(LineError::Future(reason)) => {
+                let BadLine { path, line, .. } = self.spot(&reason).unwrap_or_default();
                 return Err(Error::Future { path, line, reason });
             }
-            Err(Flaw::Damaged(reason)) => return self.torn_or_damaged(&reason),
+            Err(LineError::Damaged(reason)) => return self.torn_or_damaged(&reason),
         };
         self.last_seq += 1;
         if let Some(place) = &mut self.place {
@@ -194,9 +195,9 @@ impl Reader {
     }
 
     /// Tells the end that a crash tore off from damage that came later.
-    fn torn_or_damaged(&mut self, reason: &str) -> Result<Found, Error> {
+    fn torn_or_damaged(&mut self, reason: &str) -> Result<ReadOutcome, Error> {
         let last = self.newer()?.is_none();
-        let Some(place) = &mut self.place else { return Ok(Found::End) };
+        let Some(place) = &mut self.place else { return Ok(ReadOutcome::End) };
         place.rewind()?;
         let mut tail = Vec::new();
         let read = (&mut place.file).take(MAX_TAIL).read_to_end(&mut tail);
@@ -204,13 +205,15 @@ impl Reader {
         place.rewind()?;
         let bounded = u64::try_from(tail.len()).is_ok_and(|length| length < MAX_TAIL);
         match self.spot(reason) {
-            Some(spot) if last && bounded && !line::holds_records(&tail) => Ok(Found::Torn(spot)),
+            Some(spot) if last && bounded && !line::holds_records(&tail) => {
+                Ok(ReadOutcome::Torn(spot))
+            }
             Some(_) | None => Err(self.damaged(reason)),
         }
     }
 
     /// Returns the segment behind the current one, if there is one by now.
-    fn newer(&self) -> Result<Option<Segment>, Error> {
+    fn newer(&self) -> Result<Option<JournalSegment>, Error> {
         let segments = segment::list(&self.directory)?;
         let here = self.place.as_ref().map(|place| place.segment.order());
         Ok(segments.into_iter().find(|segment| Some(segment.order()) > here))
@@ -219,15 +222,15 @@ impl Reader {
     /// Goes to the start of the next segment; `false` if there is none.
     fn advance(&mut self) -> Result<bool, Error> {
         let Some(segment) = self.newer()? else { return Ok(false) };
-        let file = files::open_regular(&segment.path, Mode::Read)?;
+        let file = files::open_regular(&segment.path, OpenMode::Read)?;
         let file = BufReader::with_capacity(CHUNK, file);
-        self.place = Some(Place { segment, file, offset: 0, line: 1 });
+        self.place = Some(ReadPosition { segment, file, offset: 0, line: 1 });
         Ok(true)
     }
 
     /// Names the next line and what is wrong with it.
-    pub(super) fn spot(&self, reason: &str) -> Option<Spot> {
-        self.place.as_ref().map(|place| Spot {
+    pub(super) fn spot(&self, reason: &str) -> Option<BadLine> {
+        self.place.as_ref().map(|place| BadLine {
             path: place.segment.path.clone(),
             line: place.line,
             offset: place.offset,
@@ -236,12 +239,12 @@ impl Reader {
     }
 
     fn damaged(&self, reason: &str) -> Error {
-        let Spot { path, line, reason, .. } = self.spot(reason).unwrap_or_default();
+        let BadLine { path, line, reason, .. } = self.spot(reason).unwrap_or_default();
         Error::Damaged { path, line, reason }
     }
 }
 
-impl Place {
+impl ReadPosition {
     /// Goes back to the start of the line, whatever was read of it.
     fn rewind(&mut self) -> Result<(), Error> {
         self.file
@@ -251,8 +254,8 @@ impl Place {
     }
 }
 
-impl Iterator for Reader {
-    type Item = Result<Record, Error>;
+impl Iterator for JournalReader {
+    type Item = Result<EventRecord, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
@@ -260,9 +263,9 @@ impl Iterator for Reader {
         }
         loop {
             match self.step() {
-                Ok(Found::Passed) => {}
-                Ok(Found::Record(record)) => return Some(Ok(*record)),
-                Ok(Found::End | Found::Torn(_)) => return None,
+                Ok(ReadOutcome::Passed) => {}
+                Ok(ReadOutcome::Record(record)) => return Some(Ok(*record)),
+                Ok(ReadOutcome::End | ReadOutcome::Torn(_)) => return None,
                 Err(error) => {
                     self.failed = true;
                     return Some(Err(error));
@@ -277,7 +280,7 @@ pub fn last_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
     let Some(last) = segment::list(&layout.events_dir(job))?.pop() else {
         return Err(Error::NoJob { job: job.clone() });
     };
-    let mut file = files::open_regular(&last.path, Mode::Read)?;
+    let mut file = files::open_regular(&last.path, OpenMode::Read)?;
     let seek = |error| Error::io("read", &last.path, error);
     let end = file.seek(SeekFrom::End(0)).map_err(seek)?;
     let mut tail = Vec::new();
@@ -291,7 +294,7 @@ pub fn last_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
         return Ok(seq);
     }
     // The line is longer than that, or there is something wrong with it.
-    let mut reader = Reader::open_after(layout, job, u64::MAX)?;
+    let mut reader = JournalReader::open_after(layout, job, u64::MAX)?;
     reader.by_ref().try_for_each(|record| record.map(drop))?;
     Ok(reader.last_seq())
 }
@@ -300,7 +303,7 @@ pub fn last_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
 pub fn durable_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
     let seq = last_seq(layout, job)?;
     if let Some(last) = segment::list(&layout.events_dir(job))?.pop() {
-        let file = files::open_regular(&last.path, Mode::Read)?;
+        let file = files::open_regular(&last.path, OpenMode::Read)?;
         file.sync_data().map_err(|error| Error::io("sync", &last.path, error))?;
     }
     Ok(seq)
@@ -313,9 +316,9 @@ pub fn durable_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
 pub fn follow<E: From<Error>>(
     layout: &Layout,
     job: &JobId,
-    mut each: impl FnMut(Option<Record>) -> Result<ControlFlow<()>, E>,
+    mut each: impl FnMut(Option<EventRecord>) -> Result<ControlFlow<()>, E>,
 ) -> Result<(), E> {
-    let mut reader = Reader::open(layout, job)?;
+    let mut reader = JournalReader::open(layout, job)?;
     loop {
         for record in &mut reader {
             if each(Some(record?))?.is_break() {
@@ -341,15 +344,15 @@ mod tests {
 
     use super::*;
     use crate::store::{
-        Durability, Journal,
-        fixture::{Home, at, event},
+        Durability, JournalWriter,
+        fixture::{TestHome, at, event},
     };
 
-    fn three() -> Home {
-        Home::with(vec![event("one"), event("two"), event("three")])
+    fn three() -> TestHome {
+        TestHome::with(vec![event("one"), event("two"), event("three")])
     }
 
-    fn outcome(home: &Home) -> String {
+    fn outcome(home: &TestHome) -> String {
         let whole = outcome_after(home, 0);
         // What is wrong is found in the same way in records that are passed over.
         let bad: Vec<_> = whole.lines().filter(|line| !line.starts_with("record")).collect();
@@ -357,8 +360,8 @@ mod tests {
         whole
     }
 
-    fn outcome_after(home: &Home, seq: u64) -> String {
-        let records = Reader::open_after(&home.layout, &home.job, seq).unwrap();
+    fn outcome_after(home: &TestHome, seq: u64) -> String {
+        let records = JournalReader::open_after(&home.layout, &home.job, seq).unwrap();
         let lines: Vec<_> = records
             .map(|record| match record {
                 Ok(record) => format!("record {}", record.seq),
@@ -381,7 +384,7 @@ mod tests {
     fn records_up_to_a_number_are_passed_over() {
         let home = three();
         for seq in 0..=4_u64 {
-            let mut reader = Reader::open_after(&home.layout, &home.job, seq).unwrap();
+            let mut reader = JournalReader::open_after(&home.layout, &home.job, seq).unwrap();
             let seqs: Vec<_> = reader.by_ref().map(|record| record.unwrap().seq).collect();
             assert_eq!(seqs, (seq + 1..=3).collect::<Vec<_>>());
             assert_eq!(reader.last_seq(), 3);
@@ -390,7 +393,7 @@ mod tests {
 
     #[test]
     fn the_last_record_is_found_without_reading_the_others() {
-        let home = Home::new();
+        let home = TestHome::new();
         let last = || last_seq(&home.layout, &home.job);
         assert!(matches!(last(), Err(Error::NoJob { .. })));
         let mut journal = home.create().with_segment_bytes(400);
@@ -413,7 +416,7 @@ mod tests {
         let third = whole.iter().rposition(|byte| *byte == b',').unwrap();
         let mut file = fs::File::options().append(true).open(home.segment()).unwrap();
         file.set_len(u64::try_from(third).unwrap()).unwrap();
-        let mut reader = Reader::open(&home.layout, &home.job).unwrap();
+        let mut reader = JournalReader::open(&home.layout, &home.job).unwrap();
         assert_eq!(reader.by_ref().map(Result::unwrap).count(), 2);
         assert!(reader.next().is_none());
         file.write_all(&whole[third..]).unwrap();
@@ -423,10 +426,10 @@ mod tests {
 
     #[test]
     fn a_reader_follows_its_writer_over_segments() {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create().with_segment_bytes(400);
         journal.append(vec![event("0")], at(0)).unwrap();
-        let mut reader = Reader::open(&home.layout, &home.job).unwrap();
+        let mut reader = JournalReader::open(&home.layout, &home.job).unwrap();
         let mut seen = 0;
         for round in 1..20 {
             seen += reader.by_ref().map(Result::unwrap).count();
@@ -439,12 +442,12 @@ mod tests {
     #[test]
     fn a_reader_misses_nothing_of_a_writer_that_rolls_all_the_time() {
         const RECORDS: u64 = 300;
-        let home = Home::new();
-        let mut journal = Journal::create(&home.layout, &home.job, Durability::Relaxed)
+        let home = TestHome::new();
+        let mut journal = JournalWriter::create(&home.layout, &home.job, Durability::Relaxed)
             .unwrap()
             .with_segment_bytes(2000);
         journal.append(vec![event("0")], at(0)).unwrap();
-        let mut reader = Reader::open(&home.layout, &home.job).unwrap();
+        let mut reader = JournalReader::open(&home.layout, &home.job).unwrap();
         thread::scope(|scope| {
             scope.spawn(move || {
                 for number in 1..RECORDS {
@@ -485,7 +488,7 @@ mod tests {
         `$HOME/events/repo/job-1/events-20260102T030405Z.jsonl` is damaged at line 2: record 3 follows record 1
         ");
 
-        let other = Home { job: "job-2".parse().unwrap(), ..three() };
+        let other = TestHome { job: "job-2".parse().unwrap(), ..three() };
         let directory = other.layout.events_dir(&other.job);
         fs::create_dir(&directory).unwrap();
         fs::copy(home.segment(), directory.join("events-20260102T030405Z.jsonl")).unwrap();
@@ -494,7 +497,7 @@ mod tests {
 
     #[test]
     fn a_cut_segment_before_the_last_is_damage() {
-        let home = Home::new();
+        let home = TestHome::new();
         let mut journal = home.create().with_segment_bytes(1);
         journal.append(vec![event("one")], at(0)).unwrap();
         journal.append(vec![event("two")], at(1)).unwrap();
@@ -518,18 +521,19 @@ mod tests {
 
     #[test]
     fn a_job_that_was_never_recorded_does_not_exist() {
-        let home = Home::new();
-        let error = Reader::open(&home.layout, &home.job).unwrap_err();
+        let home = TestHome::new();
+        let error = JournalReader::open(&home.layout, &home.job).unwrap_err();
         insta::assert_snapshot!(error, @"there is no job `job-1`");
         // A directory without a file is a job that died before its first record.
         drop(home.create());
-        assert!(matches!(Reader::open(&home.layout, &home.job), Err(Error::NoJob { .. })));
+        assert!(matches!(JournalReader::open(&home.layout, &home.job), Err(Error::NoJob { .. })));
     }
 
     #[test]
     fn following_sees_what_a_live_writer_adds_and_ends_when_told() {
-        let home = Home::with(vec![event("one")]);
-        let (mut journal, _) = Journal::open(&home.layout, &home.job, Durability::Relaxed).unwrap();
+        let home = TestHome::with(vec![event("one")]);
+        let (mut journal, _) =
+            JournalWriter::open(&home.layout, &home.job, Durability::Relaxed).unwrap();
         journal = journal.with_segment_bytes(400);
         let mut seen = Vec::new();
         follow::<Error>(&home.layout, &home.job, |record| {
@@ -580,14 +584,14 @@ mod tests {
     }
 
     fn is_read(job: &str, golden: &str) {
-        let home = Home::new();
+        let home = TestHome::new();
         let job = job.parse().unwrap();
         let directory = home.layout.events_dir(&job);
         files::create_dir(&directory).unwrap();
         files::write_atomic(&directory.join("events-20260824T101500Z.jsonl"), golden.as_bytes())
             .unwrap();
-        let records: Vec<Record> =
-            Reader::open(&home.layout, &job).unwrap().map(Result::unwrap).collect();
+        let records: Vec<EventRecord> =
+            JournalReader::open(&home.layout, &job).unwrap().map(Result::unwrap).collect();
         assert_eq!(records.len(), golden.lines().count());
         for (record, line) in records.iter().zip(golden.lines()) {
             let (body, _) = line.rsplit_once(",\"crc\"").unwrap();

@@ -8,7 +8,7 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    event::{FORMAT, Fact, Record},
+    event::{EventRecord, FORMAT, NewEvent},
     ids::JobId,
 };
 use rustix::{
@@ -17,26 +17,26 @@ use rustix::{
 };
 
 use super::{
-    Error, JobLock, Layout, Reader,
-    files::{self, Mode},
+    Error, JobLock, JournalReader, Layout,
+    files::{self, OpenMode},
     line,
-    reader::{Found, Spot},
+    reader::{BadLine, ReadOutcome},
     salvage,
-    segment::{self, Segment},
+    segment::{self, JournalSegment},
 };
 
 /// The health of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Health {
+pub struct JournalHealth {
     /// The number of whole records before any damage.
     pub records: u64,
     /// The first damage, if there is any.
-    pub damage: Option<Damage>,
+    pub damage: Option<JournalDamage>,
 }
 
 /// The first line of a journal that is not what was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
+pub struct JournalDamage {
     /// The file.
     pub path: PathBuf,
     /// The line, from 1.
@@ -53,25 +53,27 @@ pub struct Damage {
 
 /// The result of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repaired {
+pub struct JournalRepair {
     /// The number of records kept.
     pub kept: u64,
     /// The number of effect records behind the damage that were carried over.
     pub carried: u64,
     /// The damage that was repaired.
-    pub damage: Damage,
+    pub damage: JournalDamage,
     /// Where the journal is as it was.
     pub aside: PathBuf,
 }
 
 /// Reads a whole journal and says how it is. Nothing is changed.
-pub fn inspect(layout: &Layout, job: &JobId) -> Result<Health, Error> {
-    let mut reader = Reader::open(layout, job)?;
+pub fn inspect(layout: &Layout, job: &JobId) -> Result<JournalHealth, Error> {
+    let mut reader = JournalReader::open(layout, job)?;
     let (spot, torn) = loop {
         match reader.step() {
-            Ok(Found::Record(_) | Found::Passed) => {}
-            Ok(Found::End) => return Ok(Health { records: reader.last_seq(), damage: None }),
-            Ok(Found::Torn(spot)) => break (spot, true),
+            Ok(ReadOutcome::Record(_) | ReadOutcome::Passed) => {}
+            Ok(ReadOutcome::End) => {
+                return Ok(JournalHealth { records: reader.last_seq(), damage: None });
+            }
+            Ok(ReadOutcome::Torn(spot)) => break (spot, true),
             Err(Error::Damaged { reason, .. }) => {
                 break (reader.spot(&reason).unwrap_or_default(), false);
             }
@@ -79,9 +81,9 @@ pub fn inspect(layout: &Layout, job: &JobId) -> Result<Health, Error> {
         }
     };
     let records_behind = count_behind(&segment::list(&layout.events_dir(job))?, &spot)?;
-    let Spot { path, line, offset, reason } = spot;
-    let damage = Damage { path, line, offset, reason, records_behind, torn };
-    Ok(Health { records: reader.last_seq(), damage: Some(damage) })
+    let BadLine { path, line, offset, reason } = spot;
+    let damage = JournalDamage { path, line, offset, reason, records_behind, torn };
+    Ok(JournalHealth { records: reader.last_seq(), damage: Some(damage) })
 }
 
 /// Replaces a damaged journal by the records before the first damage.
@@ -90,14 +92,18 @@ pub fn inspect(layout: &Layout, job: &JobId) -> Result<Health, Error> {
 /// The journal as it was is moved aside, not changed, and so is the checkpoint,
 /// which may know of records that are left out. Returns `None` if there is nothing
 /// to repair.
-pub fn repair(layout: &Layout, job: &JobId, now: Timestamp) -> Result<Option<Repaired>, Error> {
+pub fn repair(
+    layout: &Layout,
+    job: &JobId,
+    now: Timestamp,
+) -> Result<Option<JournalRepair>, Error> {
     // A job that does not exist must not be given a lock file.
-    Reader::open(layout, job)?;
+    JournalReader::open(layout, job)?;
     let _lock = JobLock::take(layout, job)?;
-    let Health { records, damage } = inspect(layout, job)?;
+    let JournalHealth { records, damage } = inspect(layout, job)?;
     let Some(damage) = damage else { return Ok(None) };
     if records == 0 {
-        let Damage { path, line, .. } = damage;
+        let JournalDamage { path, line, .. } = damage;
         return Err(Error::NothingToKeep { job: job.clone(), path, line });
     }
     let directory = layout.events_dir(job);
@@ -107,7 +113,7 @@ pub fn repair(layout: &Layout, job: &JobId, now: Timestamp) -> Result<Option<Rep
     let aside = files::free_name(&directory, &format!("~damaged-{time}"))?;
     files::create_dir(&fresh)?;
     let segments = segment::list(&directory)?;
-    let spot = Spot {
+    let spot = BadLine {
         path: damage.path.clone(),
         line: damage.line,
         offset: damage.offset,
@@ -128,15 +134,15 @@ pub fn repair(layout: &Layout, job: &JobId, now: Timestamp) -> Result<Option<Rep
     files::sync_dir(files::parent(&directory))?;
     set_views_aside(layout, job, now)?;
     let carried = u64::try_from(carried.len()).unwrap_or(u64::MAX);
-    Ok(Some(Repaired { kept: records, carried, damage, aside }))
+    Ok(Some(JournalRepair { kept: records, carried, damage, aside }))
 }
 
 /// Counts the whole records behind the damaged line.
-fn count_behind(segments: &[Segment], spot: &Spot) -> Result<u64, Error> {
+fn count_behind(segments: &[JournalSegment], spot: &BadLine) -> Result<u64, Error> {
     let mut count = 0;
     let from = segments.iter().position(|segment| segment.path == spot.path).unwrap_or_default();
     for segment in segments.iter().skip(from) {
-        let file = files::open_regular(&segment.path, Mode::Read)?;
+        let file = files::open_regular(&segment.path, OpenMode::Read)?;
         let skip = if segment.path == spot.path { spot.offset } else { 0 };
         let reading = |error| Error::io("read", &segment.path, error);
         let mut file = io::BufReader::new(file);
@@ -158,7 +164,7 @@ fn count_behind(segments: &[Segment], spot: &Spot) -> Result<u64, Error> {
 /// Copies the start of a segment into another directory.
 fn copy(segment: &Path, directory: &Path, limit: u64) -> Result<(), Error> {
     let target = directory.join(segment.file_name().unwrap_or_default());
-    let mut source = files::open_regular(segment, Mode::Read)?.take(limit);
+    let mut source = files::open_regular(segment, OpenMode::Read)?.take(limit);
     let copied = files::create_file(&target).and_then(|mut file: File| {
         io::copy(&mut source, &mut file)?;
         file.sync_all()
@@ -172,15 +178,15 @@ fn carry_over(
     directory: &Path,
     job: &JobId,
     last_seq: u64,
-    facts: &[Fact],
+    facts: &[NewEvent],
     now: Timestamp,
 ) -> Result<(), Error> {
     let target = directory.join(segment.file_name().unwrap_or_default());
     let mut lines = Vec::new();
     for (seq, fact) in (last_seq + 1..).zip(facts) {
-        let Fact { agent_id, item_id, event } = fact.clone();
+        let NewEvent { agent_id, item_id, event } = fact.clone();
         let (format, timestamp, job_id) = (FORMAT, now, job.clone());
-        let record = Record { format, seq, timestamp, job_id, agent_id, item_id, event };
+        let record = EventRecord { format, seq, timestamp, job_id, agent_id, item_id, event };
         line::encode(&record, &mut lines)
             .map_err(|error| Error::io("write", &target, io::Error::other(error)))?;
     }
@@ -237,14 +243,14 @@ mod tests {
 
     use super::*;
     use crate::store::{
-        Durability, Journal,
-        fixture::{self, Home, at, event},
+        Durability, JournalWriter,
+        fixture::{self, TestHome, at, event},
         save_checkpoint,
     };
 
     /// Returns a journal of four segments with one record each.
-    fn home() -> Home {
-        let home = Home::new();
+    fn home() -> TestHome {
+        let home = TestHome::new();
         let mut journal = home.create().with_segment_bytes(1);
         for text in ["one", "two", "three", "four"] {
             journal.append(vec![event(text)], at(0)).unwrap();
@@ -252,7 +258,7 @@ mod tests {
         home
     }
 
-    fn damage(home: &Home, index: usize) {
+    fn damage(home: &TestHome, index: usize) {
         let path = segment::list(&home.layout.events_dir(&home.job)).unwrap().remove(index).path;
         let mut bytes = fs::read(&path).unwrap();
         bytes[30] ^= 1;
@@ -263,7 +269,10 @@ mod tests {
     fn a_whole_journal_is_left_alone() {
         let home = home();
         let before = home.files();
-        assert_eq!(inspect(&home.layout, &home.job).unwrap(), Health { records: 4, damage: None });
+        assert_eq!(
+            inspect(&home.layout, &home.job).unwrap(),
+            JournalHealth { records: 4, damage: None }
+        );
         assert_eq!(repair(&home.layout, &home.job, at(9)).unwrap(), None);
         assert_eq!(home.files(), before);
     }
@@ -297,7 +306,7 @@ mod tests {
         insta::assert_snapshot!(home.show(repaired.aside.display()), @"$HOME/events/repo/job-1~damaged-20260102T030414Z");
         assert_eq!(home.records().iter().map(|r| r.seq).collect::<Vec<_>>(), [1, 2]);
         let (mut journal, opened) =
-            Journal::open(&home.layout, &home.job, Durability::Full).unwrap();
+            JournalWriter::open(&home.layout, &home.job, Durability::Full).unwrap();
         assert_eq!((opened.torn, opened.last_seq), (None, 2));
         journal.append(vec![event("on")], at(10)).unwrap();
         assert_eq!(home.records().len(), 3);
@@ -315,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_torn_tail_can_be_repaired_as_well() {
-        let home = Home::with(vec![event("one"), event("two")]);
+        let home = TestHome::with(vec![event("one"), event("two")]);
         let length = fs::metadata(home.segment()).unwrap().len();
         fs::File::options().write(true).open(home.segment()).unwrap().set_len(length - 5).unwrap();
         let repaired = repair(&home.layout, &home.job, at(9)).unwrap().unwrap();
@@ -350,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_job_that_does_not_exist_gets_no_files() {
-        let home = Home::new();
+        let home = TestHome::new();
         let error = repair(&home.layout, &home.job, at(9)).unwrap_err();
         assert!(matches!(error, Error::NoJob { .. }), "{error:?}");
         assert_eq!(fs::read_dir(home.directory.path()).unwrap().count(), 0);

@@ -17,7 +17,7 @@ const BUFFER: usize = 128 * 1024;
 ///
 /// If it is dropped before its end, the old content stays and nothing is left behind.
 #[derive(Debug)]
-pub(super) struct Replacement {
+pub(super) struct AtomicFile {
     path: PathBuf,
     temporary: PathBuf,
     file: BufWriter<File>,
@@ -25,7 +25,7 @@ pub(super) struct Replacement {
     renamed: bool,
 }
 
-impl Replacement {
+impl AtomicFile {
     /// Begins a new content for `path`, whose directory must be there.
     pub(super) fn begin(path: &Path) -> Result<Self, Error> {
         let (temporary, file) = files::create_temporary(path)?;
@@ -74,7 +74,7 @@ impl Replacement {
     }
 }
 
-impl Drop for Replacement {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.renamed {
             // The first error is the one to report; a leftover harms nobody.
@@ -83,7 +83,7 @@ impl Drop for Replacement {
     }
 }
 
-impl Write for Replacement {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.file.write(bytes)?;
         self.written += u64::try_from(count).unwrap_or_default();
@@ -104,11 +104,11 @@ mod tests {
     fn a_content_that_is_given_up_leaves_the_old_one_and_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        let mut old = Replacement::begin(&path).unwrap();
+        let mut old = AtomicFile::begin(&path).unwrap();
         old.add(b"old").unwrap();
         assert_eq!(old.commit().unwrap(), 3);
 
-        let mut new = Replacement::begin(&path).unwrap();
+        let mut new = AtomicFile::begin(&path).unwrap();
         new.add(&vec![b'x'; 3 * BUFFER]).unwrap();
         drop(new);
         assert_eq!(fixture::files_in(directory.path()), [("file".to_owned(), b"old".to_vec())]);
@@ -119,7 +119,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         let keyed = std::collections::BTreeMap::from([(vec![1], 2)]);
-        let error = Replacement::begin(&path).unwrap().add_pretty(&keyed).unwrap_err();
+        let error = AtomicFile::begin(&path).unwrap().add_pretty(&keyed).unwrap_err();
         let shown = error.to_string().replace(directory.path().to_str().unwrap(), "$TMP");
         insta::assert_snapshot!(shown, @"cannot write `$TMP/file` as JSON: key must be a string");
         assert_eq!(fixture::files_in(directory.path()), []);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Error, replacement::Replacement};
+use super::{Error, replacement::AtomicFile};
 
 /// A JSON array that is written one element at a time, one to a line.
 ///
@@ -12,7 +12,7 @@ use super::{Error, replacement::Replacement};
 /// Until [`ResultsFile::finish`] an older file stays as it is.
 #[derive(Debug)]
 pub struct ResultsFile {
-    file: Replacement,
+    file: AtomicFile,
     /// The text of one element. It is whole before any of it is written, so that a
     /// value that has no form in JSON does not leave half an element behind.
     element: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct ResultsFile {
 impl ResultsFile {
     /// Begins a new list of results; the directory must be there.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let mut file = Replacement::begin(path)?;
+        let mut file = AtomicFile::begin(path)?;
         file.add(b"[")?;
         Ok(Self { file, element: Vec::new(), elements: 0, path: path.to_owned() })
     }

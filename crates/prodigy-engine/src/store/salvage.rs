@@ -9,17 +9,17 @@ use std::{
 };
 
 use prodigy_core::{
-    effect::{Effect, EffectState, Finding},
-    event::{Event, Fact, Record},
+    effect::{Effect, EffectFinding, EffectState},
+    event::{Event, EventRecord, NewEvent},
     ids::{JobId, OWN_STEPS},
 };
 
 use super::{
-    Error, Layout, Reader,
-    files::{self, Mode},
+    Error, JournalReader, Layout,
+    files::{self, OpenMode},
     line,
-    reader::{Found, Spot},
-    segment::Segment,
+    reader::{BadLine, ReadOutcome},
+    segment::JournalSegment,
 };
 
 /// The name that stands in the records for whoever found out.
@@ -29,16 +29,16 @@ const BY: &str = "repair";
 pub(super) fn effects_behind(
     layout: &Layout,
     job: &JobId,
-    segments: &[Segment],
-    spot: &Spot,
-) -> Result<Vec<Fact>, Error> {
-    let mut salvage = Salvage { known: known_keys(layout, job)?, facts: Vec::new() };
+    segments: &[JournalSegment],
+    spot: &BadLine,
+) -> Result<Vec<NewEvent>, Error> {
+    let mut salvage = EffectSalvage { known: known_keys(layout, job)?, facts: Vec::new() };
     let from = segments.iter().position(|segment| segment.path == spot.path).unwrap_or_default();
     let limit = u64::try_from(line::MAX_LINE).unwrap_or(u64::MAX);
     for segment in segments.iter().skip(from) {
         let is_first = segment.path == spot.path;
         let reading = |error| Error::io("read", &segment.path, error);
-        let mut file = io::BufReader::new(files::open_regular(&segment.path, Mode::Read)?);
+        let mut file = io::BufReader::new(files::open_regular(&segment.path, OpenMode::Read)?);
         let skip = if is_first { spot.offset } else { 0 };
         file.seek(io::SeekFrom::Start(skip)).map_err(reading)?;
         let mut bytes = Vec::new();
@@ -60,33 +60,35 @@ pub(super) fn effects_behind(
 /// Returns the keys of the effects that are known from before the damage.
 fn known_keys(layout: &Layout, job: &JobId) -> Result<BTreeSet<String>, Error> {
     let mut keys = BTreeSet::new();
-    let mut reader = Reader::open(layout, job)?;
+    let mut reader = JournalReader::open(layout, job)?;
     loop {
         match reader.step() {
-            Ok(Found::Record(record)) => {
+            Ok(ReadOutcome::Record(record)) => {
                 if let Event::EffectPrepared(effect) = &record.event {
                     keys.insert(effect.key.clone());
                 }
             }
-            Ok(Found::Passed) => {}
-            Ok(Found::End | Found::Torn(_)) | Err(Error::Damaged { .. }) => return Ok(keys),
+            Ok(ReadOutcome::Passed) => {}
+            Ok(ReadOutcome::End | ReadOutcome::Torn(_)) | Err(Error::Damaged { .. }) => {
+                return Ok(keys);
+            }
             Err(error) => return Err(error),
         }
     }
 }
 
 /// The records of effects that were found so far.
-struct Salvage {
+struct EffectSalvage {
     /// The effects of which the beginning is known.
     known: BTreeSet<String>,
-    facts: Vec<Fact>,
+    facts: Vec<NewEvent>,
 }
 
-impl Salvage {
+impl EffectSalvage {
     /// Adds a record; `is_whole` is false if its line is damaged.
-    fn take(&mut self, record: Record, is_whole: bool) {
-        let Record { item_id, job_id, event, .. } = record;
-        let fact = |event| Fact { agent_id: None, item_id: item_id.clone(), event };
+    fn take(&mut self, record: EventRecord, is_whole: bool) {
+        let EventRecord { item_id, job_id, event, .. } = record;
+        let fact = |event| NewEvent { agent_id: None, item_id: item_id.clone(), event };
         let key = if let Event::EffectPrepared(effect) = &event {
             self.known.insert(effect.key.clone());
             self.facts.push(fact(event));
@@ -103,14 +105,14 @@ impl Salvage {
             let item = item_id.as_ref().map_or(OWN_STEPS, |item| item.as_str());
             self.facts.push(fact(Event::EffectPrepared(Box::new(begun(&job_id, item, &key)))));
         }
-        let (finding, by) = (Finding::Indeterminate, BY.to_owned());
+        let (finding, by) = (EffectFinding::Indeterminate, BY.to_owned());
         let unknown = Event::EffectReconciled { key, finding, receipt: None, by };
         self.facts.push(fact(if is_whole { event } else { unknown }));
     }
 
     /// Adds the record of a damaged line, as far as it can be parsed.
     fn guess(&mut self, bytes: &[u8]) {
-        if let Ok(record) = serde_json::from_slice::<Record>(bytes) {
+        if let Ok(record) = serde_json::from_slice::<EventRecord>(bytes) {
             self.take(record, false);
         }
     }

@@ -11,14 +11,14 @@ use super::{Error, Layout};
 
 /// One file of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
+pub(super) struct JournalSegment {
     /// The file.
     pub(super) path: PathBuf,
     time: String,
     counter: u32,
 }
 
-impl Segment {
+impl JournalSegment {
     /// Names the segment that follows `last` in `directory`.
     ///
     /// The new one sorts behind the last one even if the clock was set back.
@@ -65,7 +65,7 @@ pub fn last_segment(layout: &Layout, job: &JobId) -> Option<String> {
 }
 
 /// Returns the segments of a journal in order; none if the directory is not there.
-pub(super) fn list(directory: &Path) -> Result<Vec<Segment>, Error> {
+pub(super) fn list(directory: &Path) -> Result<Vec<JournalSegment>, Error> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -74,7 +74,8 @@ pub(super) fn list(directory: &Path) -> Result<Vec<Segment>, Error> {
     let mut segments = Vec::new();
     for entry in entries {
         let entry = entry.map_err(|error| Error::io("list", directory, error))?;
-        segments.extend(entry.file_name().to_str().and_then(|n| Segment::parse(directory, n)));
+        segments
+            .extend(entry.file_name().to_str().and_then(|n| JournalSegment::parse(directory, n)));
     }
     segments.sort_by(|a, b| a.order().cmp(&b.order()));
     Ok(segments)
@@ -88,9 +89,9 @@ mod tests {
     #[test]
     fn names_sort_in_the_order_of_writing_even_if_the_clock_goes_back() {
         let directory = Path::new("/d");
-        let mut segments: Vec<Segment> = Vec::new();
+        let mut segments: Vec<JournalSegment> = Vec::new();
         for time in [5, 5, 5, 3, 4, 6, 6] {
-            segments.push(Segment::after(directory, segments.last(), at(time)));
+            segments.push(JournalSegment::after(directory, segments.last(), at(time)));
         }
         let names: Vec<_> = segments.iter().map(|s| s.path.to_str().unwrap()).collect();
         insta::assert_snapshot!(names.join("\n"), @"
@@ -105,7 +106,7 @@ mod tests {
         assert!(names.is_sorted());
         for segment in &segments {
             let name = segment.path.file_name().unwrap().to_str().unwrap();
-            assert_eq!(Segment::parse(directory, name).as_ref(), Some(segment));
+            assert_eq!(JournalSegment::parse(directory, name).as_ref(), Some(segment));
         }
     }
 
@@ -120,7 +121,7 @@ mod tests {
             "events-.jsonl",
             "x.jsonl",
         ] {
-            assert_eq!(Segment::parse(Path::new("/d"), name), None, "{name}");
+            assert_eq!(JournalSegment::parse(Path::new("/d"), name), None, "{name}");
         }
     }
 }

@@ -13,14 +13,14 @@ use std::{
 use jiff::{civil::Date, tz::TimeZone};
 use prodigy_core::{
     Timestamp,
-    agent::Usage,
-    event::{Event, Record},
+    agent::TokenUsage,
+    event::{Event, EventRecord},
     ids::{JobId, RepoName},
     job::Job,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Layout, Reader, open_to_append, open_to_read};
+use super::{Error, JournalReader, Layout, open_to_append, open_to_read};
 
 /// The longest line that is read; ours are far shorter.
 const MAX_LINE: u64 = 64 * 1024;
@@ -29,7 +29,7 @@ const TINY: f64 = 1e-9;
 
 /// One line of the daybook: what one agent cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct SpendRecord {
     /// When it said so.
     pub at: Timestamp,
     /// The repository.
@@ -40,37 +40,37 @@ pub struct Spent {
     pub cost_usd: f64,
     /// The tokens it used.
     #[serde(flatten)]
-    pub tokens: Usage,
+    pub tokens: TokenUsage,
     /// The total cost of the job so far.
     pub total_usd: f64,
 }
 
 /// The book in which jobs note what they spend, as one of them uses it.
 #[derive(Debug)]
-pub struct Daybook {
+pub struct DailySpend {
     directory: PathBuf,
     repo: RepoName,
     job: JobId,
     /// The total cost of the job as of its last line.
     noted_usd: f64,
     /// The spend that could not be written since.
-    unwritten: (f64, Usage),
+    unwritten: (f64, TokenUsage),
     /// The file that was written to last, while nothing is wrong with it.
     file: Option<(Date, File)>,
     /// The day that was read last.
-    seen: Option<Day>,
+    seen: Option<DayTotal>,
 }
 
 /// The spend of one day, as far as it was read.
 #[derive(Debug)]
-struct Day {
+struct DayTotal {
     date: Date,
     /// The offset up to which its file was read.
     read_to: u64,
     sum_usd: f64,
 }
 
-impl Daybook {
+impl DailySpend {
     /// Takes the book to hand. Nothing is read or made.
     pub fn new(layout: &Layout, job: &JobId) -> Self {
         Self {
@@ -78,28 +78,28 @@ impl Daybook {
             repo: layout.repo().clone(),
             job: job.clone(),
             noted_usd: 0.0,
-            unwritten: (0.0, Usage::default()),
+            unwritten: (0.0, TokenUsage::default()),
             file: None,
             seen: None,
         }
     }
 
     /// Notes what a record says was spent, if it says so. The record must be in the journal.
-    pub fn note(&mut self, record: &Record) -> Result<(), Error> {
+    pub fn note(&mut self, record: &EventRecord) -> Result<(), Error> {
         let Some((cost_usd, tokens)) = cost(&record.event) else { return Ok(()) };
         self.unwritten.0 += cost_usd;
         self.unwritten.1 += tokens;
         let (cost_usd, tokens) = self.unwritten;
         let total_usd = self.noted_usd + cost_usd;
         let (repo, job_id, at) = (self.repo.clone(), self.job.clone(), record.timestamp);
-        self.write(&Spent { at, repo, job_id, cost_usd, tokens, total_usd })?;
+        self.write(&SpendRecord { at, repo, job_id, cost_usd, tokens, total_usd })?;
         self.noted_usd = total_usd;
-        self.unwritten = (0.0, Usage::default());
+        self.unwritten = (0.0, TokenUsage::default());
         Ok(())
     }
 
     /// Adds a line in one write, so that the lines of several jobs do not mix.
-    fn write(&mut self, spent: &Spent) -> Result<(), Error> {
+    fn write(&mut self, spent: &SpendRecord) -> Result<(), Error> {
         let date = day_of(spent.at);
         let path = day_file(&self.directory, date);
         let encode = |error: serde_json::Error| {
@@ -138,7 +138,7 @@ impl Daybook {
         }
         self.noted_usd = known_usd;
         let mut total_usd = 0.0;
-        for record in Reader::open(layout, &self.job)? {
+        for record in JournalReader::open(layout, &self.job)? {
             let record = record?;
             total_usd += cost(&record.event).map_or(0.0, |(cost_usd, _)| cost_usd);
             if total_usd > known_usd + TINY {
@@ -176,7 +176,7 @@ impl Daybook {
         let date = day_of(now);
         let mut day = match self.seen.take() {
             Some(day) if day.date == date => day,
-            Some(_) | None => Day { date, read_to: 0, sum_usd: 0.0 },
+            Some(_) | None => DayTotal { date, read_to: 0, sum_usd: 0.0 },
         };
         day.read_on(&self.directory)?;
         let sum_usd = day.sum_usd;
@@ -193,7 +193,7 @@ pub struct TodaySpend {
     job: JobId,
     /// The total cost of the job as of its last line.
     noted_usd: f64,
-    day: Option<Day>,
+    day: Option<DayTotal>,
 }
 
 impl TodaySpend {
@@ -208,7 +208,7 @@ impl TodaySpend {
         let date = day_of(now);
         let mut day = match self.day.take() {
             Some(day) if day.date == date => day,
-            Some(_) | None => Day { date, read_to: 0, sum_usd: 0.0 },
+            Some(_) | None => DayTotal { date, read_to: 0, sum_usd: 0.0 },
         };
         let (repo, job, noted_usd) = (&self.repo, &self.job, &mut self.noted_usd);
         day.read_each(&self.directory, |spent| {
@@ -222,14 +222,18 @@ impl TodaySpend {
     }
 }
 
-impl Day {
+impl DayTotal {
     /// Reads what is new.
     fn read_on(&mut self, directory: &Path) -> Result<(), Error> {
         self.read_each(directory, |_| ())
     }
 
     /// Reads what is new, and calls `each` with it.
-    fn read_each(&mut self, directory: &Path, mut each: impl FnMut(&Spent)) -> Result<(), Error> {
+    fn read_each(
+        &mut self,
+        directory: &Path,
+        mut each: impl FnMut(&SpendRecord),
+    ) -> Result<(), Error> {
         let path = day_file(directory, self.date);
         let Some(file) = opened(&path)? else { return Ok(()) };
         let length = file.metadata().map_err(|error| Error::io("look at", &path, error))?.len();
@@ -238,7 +242,7 @@ impl Day {
             (self.read_to, self.sum_usd) = (0, 0.0);
         }
         let sum_usd = &mut self.sum_usd;
-        let each = |spent: Spent| {
+        let each = |spent: SpendRecord| {
             each(&spent);
             *sum_usd += spent.cost_usd;
         };
@@ -266,7 +270,7 @@ pub fn days(directory: &Path) -> Result<Vec<Date>, Error> {
 }
 
 /// Calls `each` with everything that was noted on a day, in order.
-pub fn read_day(directory: &Path, date: Date, each: impl FnMut(Spent)) -> Result<(), Error> {
+pub fn read_day(directory: &Path, date: Date, each: impl FnMut(SpendRecord)) -> Result<(), Error> {
     let path = day_file(directory, date);
     match opened(&path)? {
         Some(file) => lines(&path, file, 0, each).map(drop),
@@ -280,7 +284,7 @@ pub fn day_of(at: Timestamp) -> Date {
 }
 
 /// Returns what a record says was spent.
-fn cost(event: &Event) -> Option<(f64, Usage)> {
+fn cost(event: &Event) -> Option<(f64, TokenUsage)> {
     let Event::AgentUsage { cost_usd: Some(cost_usd), tokens, .. } = event else { return None };
     (*cost_usd > 0.0).then_some((*cost_usd, *tokens))
 }
@@ -309,7 +313,12 @@ fn is_torn(file: &File) -> io::Result<bool> {
 /// Calls `each` with what the whole lines from a place on say; returns where the last one ends.
 ///
 /// A line that was cut off is passed over: whoever wrote it notes it once more.
-fn lines(path: &Path, file: File, from: u64, mut each: impl FnMut(Spent)) -> Result<u64, Error> {
+fn lines(
+    path: &Path,
+    file: File,
+    from: u64,
+    mut each: impl FnMut(SpendRecord),
+) -> Result<u64, Error> {
     let failed = |error| Error::io("read", path, error);
     let mut reader = BufReader::new(file);
     reader.seek(SeekFrom::Start(from)).map_err(failed)?;
@@ -322,7 +331,7 @@ fn lines(path: &Path, file: File, from: u64, mut each: impl FnMut(Spent)) -> Res
             return Ok(at);
         }
         at = at.saturating_add(read);
-        if let Ok(spent) = serde_json::from_slice::<Spent>(&line)
+        if let Ok(spent) = serde_json::from_slice::<SpendRecord>(&line)
             && spent.cost_usd > 0.0
         {
             each(spent);

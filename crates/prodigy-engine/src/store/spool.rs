@@ -21,9 +21,9 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Edits, Error,
-    files::{self, Mode},
-    replacement::Replacement,
+    Error, ItemEdits,
+    files::{self, OpenMode},
+    replacement::AtomicFile,
 };
 
 /// The number of bytes read at once.
@@ -38,10 +38,10 @@ const HEAD: usize = 160;
 /// A line is `{"id":"item-001","index":0,"data":…}`. The data is what the input has,
 /// digit for digit; only line breaks between its tokens become blanks.
 #[derive(Clone, Debug)]
-pub struct Spool(Arc<Inner>, Arc<Edits>);
+pub struct Spool(Arc<SpoolInner>, Arc<ItemEdits>);
 
 #[derive(Debug)]
-struct Inner {
+struct SpoolInner {
     path: PathBuf,
     file: File,
     sha256: String,
@@ -60,7 +60,7 @@ pub struct SpooledItem {
 
 /// A line of the file.
 #[derive(Deserialize)]
-struct Line<'a> {
+struct SpoolLine<'a> {
     id: ItemId,
     index: usize,
     #[serde(borrow)]
@@ -70,7 +70,7 @@ struct Line<'a> {
 impl Spool {
     /// Stores the items of a job. When this returns they survive a power failure.
     pub fn write<'a>(path: &Path, items: impl Iterator<Item = &'a Item>) -> Result<Self, Error> {
-        let mut file = Replacement::begin(path)?;
+        let mut file = AtomicFile::begin(path)?;
         let mut hash = Sha256::new();
         let mut offsets = vec![0];
         let mut end = 0;
@@ -89,16 +89,16 @@ impl Spool {
             offsets.push(end);
         }
         file.commit()?;
-        let file = files::open_regular(path, Mode::Read)?;
+        let file = files::open_regular(path, OpenMode::Read)?;
         let sha256 = hex(&hash.finalize());
-        let inner = Inner { path: path.to_owned(), file, sha256, offsets };
+        let inner = SpoolInner { path: path.to_owned(), file, sha256, offsets };
         Ok(Self(Arc::new(inner), Arc::default()))
     }
 
     /// Opens the items of a job again, which must be exactly those that were written.
     pub fn open(path: &Path, sha256: &str) -> Result<Self, Error> {
-        let file = files::open_regular(path, Mode::Read)?;
-        let hashed = Hashed { file: &file, hash: Sha256::new() };
+        let file = files::open_regular(path, OpenMode::Read)?;
+        let hashed = HashingReader { file: &file, hash: Sha256::new() };
         let mut reader = BufReader::with_capacity(CHUNK, hashed);
         let mut offsets = vec![0];
         let mut end = 0;
@@ -116,13 +116,13 @@ impl Spool {
             return Err(Error::Altered { path: path.to_owned(), wanted: sha256.to_owned(), found });
         }
         offsets.shrink_to_fit();
-        let inner = Inner { path: path.to_owned(), file, sha256: found, offsets };
+        let inner = SpoolInner { path: path.to_owned(), file, sha256: found, offsets };
         Ok(Self(Arc::new(inner), Arc::default()))
     }
 
     /// Returns the same items, some of them with other data than what was chosen.
     #[must_use]
-    pub fn edited(self, edits: Edits) -> Self {
+    pub fn edited(self, edits: ItemEdits) -> Self {
         Self(self.0, Arc::new(edits))
     }
 
@@ -144,7 +144,7 @@ impl Spool {
     /// Reads an item, the first with index 0.
     pub fn read(&self, index: usize) -> Result<SpooledItem, Error> {
         let text = self.text(index, usize::MAX)?;
-        let line: Line<'_> = serde_json::from_slice(&text)
+        let line: SpoolLine<'_> = serde_json::from_slice(&text)
             .map_err(|error| self.damaged(index, &error.to_string()))?;
         if line.index != index {
             return Err(
@@ -206,12 +206,12 @@ fn push_on_one_line(json: &[u8], line: &mut Vec<u8>) {
 }
 
 /// A file that is hashed as it is read.
-struct Hashed<'a> {
+struct HashingReader<'a> {
     file: &'a File,
     hash: Sha256,
 }
 
-impl Read for Hashed<'_> {
+impl Read for HashingReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> IoResult<usize> {
         let count = self.file.read(buffer)?;
         self.hash.update(buffer.get(..count).unwrap_or_default());
@@ -229,12 +229,12 @@ mod tests {
     use super::*;
 
     /// A directory with the file of a spool.
-    struct Place {
+    struct SpoolFixture {
         directory: TempDir,
         path: PathBuf,
     }
 
-    impl Place {
+    impl SpoolFixture {
         fn new() -> Self {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("items.jsonl");
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn items_come_back_byte_for_byte() {
-        let place = Place::new();
+        let place = SpoolFixture::new();
         let written = items(&[
             r#"{"a":1.10,"big":123456789012345678901234567890,"e":1E+2}"#,
             r#""a \u0041 \n \"quoted\" \\ é""#,
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_job_may_have_no_items() {
-        let place = Place::new();
+        let place = SpoolFixture::new();
         let spool = Spool::write(&place.path, [].iter()).unwrap();
         let spool = Spool::open(&place.path, spool.sha256()).unwrap();
         assert!(spool.is_empty());
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_changed_or_cut_file_is_refused_by_name() {
-        let place = Place::new();
+        let place = SpoolFixture::new();
         let spool = Spool::write(&place.path, items(&["1", "[2]"]).iter()).unwrap();
         let whole = fs::read(&place.path).unwrap();
         let refused = || place.show(&Spool::open(&place.path, spool.sha256()).unwrap_err());
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_file_that_changes_under_an_open_spool_gives_no_wrong_item() {
-        let place = Place::new();
+        let place = SpoolFixture::new();
         let spool = Spool::write(&place.path, items(&["1", "2"]).iter()).unwrap();
         let file = File::options().write(true).open(&place.path).unwrap();
         let text = fs::read_to_string(&place.path).unwrap();
@@ -347,7 +347,7 @@ mod tests {
         /// Whatever is in the items, they come back, and each takes one line.
         #[test]
         fn any_items_come_back(texts in prop::collection::vec(any::<String>(), 0..6)) {
-            let place = Place::new();
+            let place = SpoolFixture::new();
             let data: Vec<_> = texts.iter().map(|t| serde_json::to_string(t).unwrap()).collect();
             let written: Vec<_> = data.iter().enumerate().map(|(at, d)| item(at, d)).collect();
             let spool = Spool::write(&place.path, written.iter()).unwrap();
@@ -365,7 +365,7 @@ mod tests {
     #[ignore = "a measurement; run it alone and optimised"]
     fn how_long_a_hundred_thousand_items_take() {
         const ITEMS: usize = 100_000;
-        let place = Place::new();
+        let place = SpoolFixture::new();
         let data = format!("{{\"n\":1.10,\"text\":\"{}\"}}", "x".repeat(1000));
         let written: Vec<_> = (0..ITEMS).map(|index| item(index, &data)).collect();
         let start = Instant::now();

@@ -23,24 +23,24 @@ const GROUP: Duration = Duration::from_millis(10);
 /// Makes written records durable in the background.
 #[derive(Debug)]
 pub(super) struct Syncer {
-    shared: Arc<Shared>,
+    shared: Arc<SyncerShared>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SyncerShared {
+    state: Mutex<SyncerState>,
     /// There is something to sync, somebody waits, or the journal is closed.
     work: Condvar,
     /// Something was synced or failed.
     done: Condvar,
     /// The same, for those who must not block.
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<SyncProgress>,
 }
 
 /// The progress of syncing.
 #[derive(Clone, Debug, Default)]
-struct Progress {
+struct SyncProgress {
     /// The number of durable writes.
     synced: u64,
     /// The error after which nothing is synced any more.
@@ -48,7 +48,7 @@ struct Progress {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SyncerState {
     /// The file to sync.
     file: Option<(Arc<File>, PathBuf)>,
     /// The number of writes so far.
@@ -70,7 +70,7 @@ struct State {
 impl Syncer {
     /// Starts the thread.
     pub(super) fn start() -> Result<Self, Error> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SyncerShared::default());
         let thread = thread::Builder::new()
             .name("journal".to_owned())
             .spawn({
@@ -128,7 +128,7 @@ impl Syncer {
             state.urgent = true;
             self.shared.work.notify_one();
         }
-        SyncTicket(Ticket::Waiting { target, progress })
+        SyncTicket(TicketState::Waiting { target, progress })
     }
 
     /// Returns how many times the file was synced.
@@ -149,8 +149,8 @@ impl Drop for Syncer {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SyncerShared {
+    fn lock(&self) -> MutexGuard<'_, SyncerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -182,7 +182,7 @@ impl Shared {
                 Err(error) => state.error = Some(Error::io("sync", path, error)),
             }
             self.done.notify_all();
-            let progress = Progress { synced: state.synced, error: state.error.clone() };
+            let progress = SyncProgress { synced: state.synced, error: state.error.clone() };
             self.progress.send_replace(progress);
         }
     }
@@ -193,27 +193,27 @@ impl Shared {
 /// It can be waited for while the journal is written on.
 #[derive(Debug)]
 #[must_use = "what is not waited for may be lost"]
-pub struct SyncTicket(Ticket);
+pub struct SyncTicket(TicketState);
 
 #[derive(Debug)]
-enum Ticket {
+enum TicketState {
     /// The answer is known.
     Known(Result<(), Error>),
     /// So many writes have to become durable.
-    Waiting { target: u64, progress: watch::Receiver<Progress> },
+    Waiting { target: u64, progress: watch::Receiver<SyncProgress> },
 }
 
 impl SyncTicket {
     /// Returns a ticket whose answer is known.
     pub(super) fn known(answer: Result<(), Error>) -> Self {
-        Self(Ticket::Known(answer))
+        Self(TicketState::Known(answer))
     }
 
     /// Waits until it is durable, without blocking the thread.
     pub async fn wait(self) -> Result<(), Error> {
         let (target, mut progress) = match self.0 {
-            Ticket::Known(answer) => return answer,
-            Ticket::Waiting { target, progress } => (target, progress),
+            TicketState::Known(answer) => return answer,
+            TicketState::Waiting { target, progress } => (target, progress),
         };
         let over = progress.wait_for(|now| now.synced >= target || now.error.is_some()).await;
         match over {

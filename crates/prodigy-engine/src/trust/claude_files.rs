@@ -29,9 +29,9 @@ const DEEPEST: usize = 16;
 /// every directory below: Claude Code finds those, too, once it works there. In the user's
 /// checkout, the worktrees that Claude Code made there are passed over.
 pub fn claude_files(root: &Path, is_checkout: bool) -> Vec<TrustFile> {
-    let mut walk = Walk { is_checkout, left: MOST, files: Vec::new() };
+    let mut walk = ClaudeFileWalk { is_checkout, left: MOST, files: Vec::new() };
     walk.directory(root, "");
-    let Walk { left, mut files, .. } = walk;
+    let ClaudeFileWalk { left, mut files, .. } = walk;
     if left == 0 {
         files.push(TrustFile { path: ".".to_owned(), sha256: None });
     }
@@ -75,14 +75,14 @@ fn is_prose(path: &str) -> bool {
 }
 
 /// A walk through the directories of a worktree.
-struct Walk {
+struct ClaudeFileWalk {
     is_checkout: bool,
     /// The entries that may still be looked at.
     left: usize,
     files: Vec<TrustFile>,
 }
 
-impl Walk {
+impl ClaudeFileWalk {
     /// Looks at a directory of the repository; links to other directories are not followed.
     fn directory(&mut self, place: &Path, path: &str) {
         for (name, entry) in self.entries(place) {

@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use insta::assert_snapshot;
 use prodigy_engine::git::Repo;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use super::{agent, commit, contents, files, repo, world, write};
 
 /// Makes a world with all that a repository can have besides commits.
-fn busy_world() -> World {
+fn busy_world() -> TestEnv {
     let world = world();
     let root = world.repo();
     agent(&world, &root, &["branch", "other"]);
@@ -38,12 +38,12 @@ fn busy_world() -> World {
 }
 
 /// Copies the repository.
-fn copied(world: &World) -> Repo {
+fn copied(world: &TestEnv) -> Repo {
     repo(world).copy_to(&world.root().join("copy"), &world.root().join("outside")).unwrap()
 }
 
 /// Returns the names below `refs` and what they stand for.
-fn references(world: &World, directory: &Path) -> BTreeMap<String, String> {
+fn references(world: &TestEnv, directory: &Path) -> BTreeMap<String, String> {
     let format = "--format=%(refname) %(objectname)";
     let text = agent(world, directory, &["for-each-ref", format]);
     let lines = text.lines().filter_map(|line| line.split_once(' '));

@@ -8,15 +8,15 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_engine::git::{Guard, JobTree, MergeRequest, Repo, Tampering};
-use prodigy_testkit::World;
+use prodigy_engine::git::{MergeRequest, Repo, RepoGuard, Tampering, Worktree};
+use prodigy_testkit::TestEnv;
 
 use super::{
     BRANCH, agent, commit, contents, job_path, job_tree, unrecorded, worktree::plant, world, write,
 };
 
 /// Does everything that we ever ask of git.
-fn use_git(world: &World, repo: &Repo, tree: &JobTree) {
+fn use_git(world: &TestEnv, repo: &Repo, tree: &Worktree) {
     repo.head().unwrap();
     repo.uncommitted().unwrap();
     write(tree.path(), "work.txt", "1");
@@ -46,10 +46,10 @@ fn use_git(world: &World, repo: &Repo, tree: &JobTree) {
 }
 
 /// Lets an agent do something, checks, does everything, and returns what was reported.
-fn after(attack: impl FnOnce(&World, &Path, &str)) -> String {
+fn after(attack: impl FnOnce(&TestEnv, &Path, &str)) -> String {
     let world = world();
     let (repo, tree) = job_tree(&world);
-    let guard = Guard::take(&repo).unwrap();
+    let guard = RepoGuard::take(&repo).unwrap();
     let before = dangerous(&world);
     let proof = world.root().join("proof");
     let program = world.root().join("evil");
@@ -64,7 +64,7 @@ fn after(attack: impl FnOnce(&World, &Path, &str)) -> String {
     shown(&world, &found)
 }
 
-fn shown(world: &World, found: &[Tampering]) -> String {
+fn shown(world: &TestEnv, found: &[Tampering]) -> String {
     let root = world.root().canonicalize().unwrap();
     let line = |t: &Tampering| format!("{}: {}", t.path.display(), t.what);
     let lines: Vec<_> = found.iter().map(line).collect();
@@ -72,7 +72,7 @@ fn shown(world: &World, found: &[Tampering]) -> String {
 }
 
 /// Returns the repository's files that decide what git runs.
-fn dangerous(world: &World) -> BTreeMap<String, String> {
+fn dangerous(world: &TestEnv) -> BTreeMap<String, String> {
     let mut found = contents(&world.repo().join(".git"));
     let is_dangerous = |name: &str| {
         ["config", "config.worktree", "info/attributes", "objects/info/alternates"].contains(&name)
@@ -229,7 +229,7 @@ fn a_file_that_the_user_includes_is_watched_too() {
     world.commit_all("shared configuration");
     world.git(&["config", "include.path", "../shared.config"]);
     let (repo, _) = job_tree(&world);
-    let guard = Guard::take(&repo).unwrap();
+    let guard = RepoGuard::take(&repo).unwrap();
     assert_eq!(guard.check().unwrap(), []);
     world.write("shared.config", "[filter \"evil\"]\n\tclean = evil\n");
     assert_snapshot!(shown(&world, &guard.check().unwrap()), @"
@@ -326,7 +326,7 @@ fn a_worktree_that_was_led_elsewhere_is_not_followed() {
 fn what_users_do_every_day_is_left_alone() {
     let world = world();
     let (repo, _) = job_tree(&world);
-    let guard = Guard::take(&repo).unwrap();
+    let guard = RepoGuard::take(&repo).unwrap();
     world.git(&["remote", "add", "origin", "https://example.com/x.git"]);
     world.git(&["config", "branch.main.remote", "origin"]);
     world.git(&["config", "branch.main.merge", "refs/heads/main"]);
@@ -346,11 +346,11 @@ fn what_users_do_every_day_is_left_alone() {
 fn a_resumed_run_compares_with_what_was_at_the_start() {
     let world = world();
     let (repo, _) = job_tree(&world);
-    let json = Guard::take(&repo).unwrap().to_json().unwrap();
+    let json = RepoGuard::take(&repo).unwrap().to_json().unwrap();
     world.git(&["config", "core.sshCommand", "evil"]);
-    let guard = Guard::from_json(&repo, &json).unwrap();
+    let guard = RepoGuard::from_json(&repo, &json).unwrap();
     assert_snapshot!(shown(&world, &guard.check().unwrap()), @"$ROOT/repo/.git/config: `core.sshcommand` was set to `evil`");
-    let error = Guard::from_json(&repo, "{").unwrap_err();
+    let error = RepoGuard::from_json(&repo, "{").unwrap_err();
     assert_snapshot!(error, @"the record of the repository's configuration is damaged");
 }
 
@@ -360,7 +360,7 @@ fn permissions_of_hooks_are_watched() {
     let hook: PathBuf = world.repo().join(".git/hooks/pre-push");
     fs::write(&hook, "#!/bin/sh\n").unwrap();
     let (repo, _) = job_tree(&world);
-    let guard = Guard::take(&repo).unwrap();
+    let guard = RepoGuard::take(&repo).unwrap();
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
     assert_snapshot!(shown(&world, &guard.check().unwrap()), @"$ROOT/repo/.git/hooks/pre-push: its permissions were changed");
     assert_eq!(fs::metadata(&hook).unwrap().permissions().mode() & 0o111, 0);

@@ -2,18 +2,18 @@
 
 use std::{fs, path::Path};
 
-use prodigy_engine::git::{Guard, MergeOutcome, MergeRequest, Repo};
-use prodigy_testkit::World;
+use prodigy_engine::git::{MergeOutcome, MergeRequest, Repo, RepoGuard};
+use prodigy_testkit::TestEnv;
 
 use super::{BRANCH, agent, commit, files, git, job_path, unrecorded, world, write};
 
 /// Takes a job through its life in a repository with a commit on `main`.
-fn live(world: &World, root: &Path) {
+fn live(world: &TestEnv, root: &Path) {
     let repo = Repo::discover_with(git(world), root).unwrap();
     assert_eq!(repo.root(), root.canonicalize().unwrap());
     let base = repo.head().unwrap();
     let tree = repo.create_job_worktree(&job_path(world), BRANCH, &base.commit).unwrap();
-    let guard = Guard::take(&repo).unwrap();
+    let guard = RepoGuard::take(&repo).unwrap();
     let tip = commit(world, tree.path(), "work", "1");
     assert_eq!(tree.head().unwrap(), tip);
     write(tree.path(), "draft", "1");
@@ -47,7 +47,7 @@ fn live(world: &World, root: &Path) {
 }
 
 /// Makes a repository with a commit on `main`; `false` if this git cannot.
-fn init(world: &World, root: &Path, option: &str) -> bool {
+fn init(world: &TestEnv, root: &Path, option: &str) -> bool {
     let mut init = world.command("git");
     init.args(["init", "--quiet", "--initial-branch=main", option]).arg(root);
     let is_made = init.output().unwrap().status.success();

@@ -7,8 +7,8 @@ use std::{
 };
 
 use prodigy_core::mask::Mask;
-use prodigy_engine::git::{Error, Slot};
-use prodigy_testkit::World;
+use prodigy_engine::git::{Error, WorktreeSlot};
+use prodigy_testkit::TestEnv;
 
 use super::{
     BRANCH, agent, commit, contents, files, job_path, job_tree,
@@ -21,7 +21,7 @@ const FAILED: &str = "refs/prodigy/j1/failed/item-1";
 
 /// Applies a patch to a fresh checkout of a commit, and returns the files.
 fn applied(
-    world: &World,
+    world: &TestEnv,
     commit: &str,
     patch: &[u8],
 ) -> std::collections::BTreeMap<String, String> {
@@ -36,7 +36,7 @@ fn applied(
 }
 
 /// Returns the patch of what is in a slot.
-fn patch(slot: &mut Slot) -> Vec<u8> {
+fn patch(slot: &mut WorktreeSlot) -> Vec<u8> {
     let left = slot.examine().unwrap();
     slot.patch(&left, &Mask::default()).unwrap().unwrap().bytes
 }
@@ -228,7 +228,7 @@ fn the_branch_is_named_if_it_is_there_to_stay() {
 }
 
 /// Keeps the worktree of an item that failed with a commit and a draft; returns both.
-fn failed(world: &World) -> (prodigy_engine::git::Repo, PathBuf, String) {
+fn failed(world: &TestEnv) -> (prodigy_engine::git::Repo, PathBuf, String) {
     let (repo, slot) = slot(world);
     let head = commit(world, slot.tree().path(), "work", "1");
     write(slot.tree().path(), "draft", "1");
@@ -237,7 +237,7 @@ fn failed(world: &World) -> (prodigy_engine::git::Repo, PathBuf, String) {
 }
 
 /// Returns HEAD as the file of a worktree has it.
-fn head_of(world: &World, path: &Path) -> String {
+fn head_of(world: &TestEnv, path: &Path) -> String {
     let git_dir = PathBuf::from(agent(world, path, &["rev-parse", "--absolute-git-dir"]));
     fs::read_to_string(git_dir.join("HEAD")).unwrap().trim_end().to_owned()
 }

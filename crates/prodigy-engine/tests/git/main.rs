@@ -23,19 +23,19 @@ use std::{
 };
 
 use prodigy_core::event::CheckoutUpdate;
-use prodigy_engine::git::{Error, Git, JobTree, Repo};
-use prodigy_testkit::World;
+use prodigy_engine::git::{Error, Git, Repo, Worktree};
+use prodigy_testkit::TestEnv;
 
 /// The branch of the tests' job.
 const BRANCH: &str = "prodigy/j1/job";
 
 /// Returns a world with a repository of one commit.
-fn world() -> World {
-    World::with_repo("no-binary")
+fn world() -> TestEnv {
+    TestEnv::with_repo("no-binary")
 }
 
 /// Returns git with the world's environment and nothing of the machine's.
-fn git(world: &World) -> Git {
+fn git(world: &TestEnv) -> Git {
     let command = world.command("git");
     let env = command.get_envs().filter(|(name, _)| *name != "PATH");
     let mut env: Vec<_> =
@@ -45,24 +45,24 @@ fn git(world: &World) -> Git {
 }
 
 /// Returns the world's repository.
-fn repo(world: &World) -> Repo {
+fn repo(world: &TestEnv) -> Repo {
     Repo::discover_with(git(world), &world.repo()).unwrap()
 }
 
 /// Returns where the tests' job has its worktree.
-fn job_path(world: &World) -> PathBuf {
+fn job_path(world: &TestEnv) -> PathBuf {
     world.home().join("worktrees/repo/j1/job")
 }
 
 /// Makes the worktree of the tests' job.
-fn job_tree(world: &World) -> (Repo, JobTree) {
+fn job_tree(world: &TestEnv) -> (Repo, Worktree) {
     let repo = repo(world);
     let tree = repo.create_job_worktree(&job_path(world), BRANCH, "HEAD").unwrap();
     (repo, tree)
 }
 
 /// Runs git in a directory as an agent would.
-fn agent(world: &World, directory: &Path, args: &[&str]) -> String {
+fn agent(world: &TestEnv, directory: &Path, args: &[&str]) -> String {
     let output = world.command("git").current_dir(directory).args(args).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "git {args:?}: {stderr}");
@@ -83,7 +83,7 @@ fn write(directory: &Path, path: &str, text: &str) {
 }
 
 /// Writes a file in a worktree and commits everything as an agent would.
-fn commit(world: &World, directory: &Path, path: &str, text: &str) -> String {
+fn commit(world: &TestEnv, directory: &Path, path: &str, text: &str) -> String {
     write(directory, path, text);
     agent(world, directory, &["add", "--all"]);
     agent(world, directory, &["commit", "--quiet", "-m", path]);

@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use insta::assert_snapshot;
 use prodigy_engine::git::{MergeOutcome, MergeRequest, Repo};
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use super::{BRANCH, agent, commit, contents, files, job_tree, unrecorded, world, write};
 
 /// A world with a job, and what to ask for to merge it.
 struct Scene {
-    world: World,
+    world: TestEnv,
     repo: Repo,
     request: MergeRequest,
 }

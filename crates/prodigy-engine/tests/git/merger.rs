@@ -3,8 +3,10 @@
 use std::{fs, time::Instant};
 
 use insta::assert_snapshot;
-use prodigy_engine::git::{Git, ItemMerge, ItemMerged, Merger, Repo, Slot};
-use prodigy_testkit::World;
+use prodigy_engine::git::{
+    Git, ItemMergeOutcome, ItemMergeRequest, ItemMerger, Repo, WorktreeSlot,
+};
+use prodigy_testkit::TestEnv;
 
 use super::{
     BRANCH, agent, commit, files, git, job_tree,
@@ -14,10 +16,10 @@ use super::{
 
 /// A world with a job, a slot for its items, and a merger.
 struct Job {
-    world: World,
+    world: TestEnv,
     repo: Repo,
-    slot: Slot,
-    merger: Merger,
+    slot: WorktreeSlot,
+    merger: ItemMerger,
 }
 
 impl Job {
@@ -25,18 +27,18 @@ impl Job {
         Self::of(world())
     }
 
-    fn of(world: World) -> Self {
+    fn of(world: TestEnv) -> Self {
         let (repo, _) = job_tree(&world);
         let slot = repo.create_slot(&slot_path(&world, "agent-1"), "prodigy/j1/item-0", BRANCH);
-        let merger = Merger::start(&repo, BRANCH).unwrap();
+        let merger = ItemMerger::start(&repo, BRANCH).unwrap();
         Self { slot: slot.unwrap(), repo, world, merger }
     }
 
     /// Lets an item change a file from a commit on, and returns what is to be merged.
-    fn item(&mut self, number: usize, base: &str, path: &str, text: &str) -> ItemMerge {
+    fn item(&mut self, number: usize, base: &str, path: &str, text: &str) -> ItemMergeRequest {
         self.slot.lease(&format!("prodigy/j1/item-{number}"), base, &[]).unwrap();
         let commit = commit(&self.world, self.slot.tree().path(), path, text);
-        ItemMerge { commit, base: base.to_owned(), message: format!("Merge item-{number}") }
+        ItemMergeRequest { commit, base: base.to_owned(), message: format!("Merge item-{number}") }
     }
 
     fn tip(&self) -> String {
@@ -59,11 +61,11 @@ fn the_first_item_moves_the_branch_and_the_others_are_merged() {
     let second = job.item(2, &base, "b", "1");
     let third = job.item(3, &base, "c/d", "1");
     let commit = first.commit.clone();
-    assert_eq!(job.merger.merge(&first).unwrap(), ItemMerged::Merged { tip: commit });
+    assert_eq!(job.merger.merge(&first).unwrap(), ItemMergeOutcome::Merged { tip: commit });
     assert_eq!(job.tip(), first.commit);
     for item in [&second, &third] {
         let merged = job.merger.merge(item).unwrap();
-        assert_eq!(merged, ItemMerged::Merged { tip: job.tip() });
+        assert_eq!(merged, ItemMergeOutcome::Merged { tip: job.tip() });
         let parents = job.world.git(&["log", "-1", "--format=%P", BRANCH]);
         assert!(parents.ends_with(&item.commit), "{parents}");
     }
@@ -95,18 +97,19 @@ fn what_is_contained_is_not_merged_again() {
     let (first, second) = (job.item(1, &base, "a", "1"), job.item(2, &base, "b", "1"));
     // The caller was cut off before it could note that the branch had moved.
     for item in [&first, &second] {
-        assert!(matches!(job.merger.merge(item).unwrap(), ItemMerged::Merged { .. }));
-        assert_eq!(job.merger.merge(item).unwrap(), ItemMerged::AlreadyMerged);
-        job.merger = Merger::start(&job.repo, BRANCH).unwrap();
-        assert_eq!(job.merger.merge(item).unwrap(), ItemMerged::AlreadyMerged);
+        assert!(matches!(job.merger.merge(item).unwrap(), ItemMergeOutcome::Merged { .. }));
+        assert_eq!(job.merger.merge(item).unwrap(), ItemMergeOutcome::AlreadyMerged);
+        job.merger = ItemMerger::start(&job.repo, BRANCH).unwrap();
+        assert_eq!(job.merger.merge(item).unwrap(), ItemMergeOutcome::AlreadyMerged);
     }
     let tip = job.tip();
-    job.merger = Merger::start(&job.repo, BRANCH).unwrap();
+    job.merger = ItemMerger::start(&job.repo, BRANCH).unwrap();
     for item in [&first, &second] {
-        assert_eq!(job.merger.merge(item).unwrap(), ItemMerged::AlreadyMerged);
+        assert_eq!(job.merger.merge(item).unwrap(), ItemMergeOutcome::AlreadyMerged);
     }
-    let nothing = ItemMerge { commit: base.clone(), base: base.clone(), message: String::new() };
-    assert_eq!(job.merger.merge(&nothing).unwrap(), ItemMerged::AlreadyMerged);
+    let nothing =
+        ItemMergeRequest { commit: base.clone(), base: base.clone(), message: String::new() };
+    assert_eq!(job.merger.merge(&nothing).unwrap(), ItemMergeOutcome::AlreadyMerged);
     assert_eq!(job.tip(), tip);
     // The same change by two items is merged twice.
     let (third, mut fourth) = (job.item(3, &tip, "x", "1"), job.item(4, &tip, "x", "1"));
@@ -114,7 +117,7 @@ fn what_is_contained_is_not_merged_again() {
     agent(&job.world, &path, &["commit", "--quiet", "--amend", "-m", "another"]);
     fourth.commit = agent(&job.world, &path, &["rev-parse", "HEAD"]);
     let both = [third, fourth].map(|item| job.merger.merge(&item).unwrap());
-    assert_eq!(both.last().unwrap(), &ItemMerged::Merged { tip: job.tip() });
+    assert_eq!(both.last().unwrap(), &ItemMergeOutcome::Merged { tip: job.tip() });
 }
 
 #[test]
@@ -124,17 +127,17 @@ fn a_conflict_names_the_paths_and_changes_nothing() {
     let (first, second) = (job.item(1, &base, "a", "1"), job.item(2, &base, "a", "2"));
     let third = job.item(3, &base, "c", "1");
     job.merger.merge(&first).unwrap();
-    let conflict = ItemMerged::Conflict { paths: vec!["a".to_owned()] };
+    let conflict = ItemMergeOutcome::Conflict { paths: vec!["a".to_owned()] };
     assert_eq!(job.merger.merge(&second).unwrap(), conflict);
     assert_eq!(job.tip(), first.commit);
-    assert_eq!(job.merger.merge(&third).unwrap(), ItemMerged::Merged { tip: job.tip() });
+    assert_eq!(job.merger.merge(&third).unwrap(), ItemMergeOutcome::Merged { tip: job.tip() });
     assert_eq!(job.merger.merge(&second).unwrap(), conflict);
     // What has nothing in common with the branch cannot be merged either.
     let path = job.slot.tree().path().to_owned();
     agent(&job.world, &path, &["checkout", "--quiet", "--orphan", "alone"]);
     let commit = commit(&job.world, &path, "alone", "1");
-    let alone = ItemMerge { commit, base, message: String::new() };
-    assert_eq!(job.merger.merge(&alone).unwrap(), ItemMerged::Conflict { paths: vec![] });
+    let alone = ItemMergeRequest { commit, base, message: String::new() };
+    assert_eq!(job.merger.merge(&alone).unwrap(), ItemMergeOutcome::Conflict { paths: vec![] });
 }
 
 #[test]
@@ -149,9 +152,9 @@ fn an_item_that_rewrote_its_past_is_merged_by_what_it_has() {
     let path = job.slot.tree().path().to_owned();
     agent(&job.world, &path, &["reset", "--quiet", "--hard", &base]);
     item.commit = base.clone();
-    assert_eq!(job.merger.merge(&item).unwrap(), ItemMerged::AlreadyMerged);
+    assert_eq!(job.merger.merge(&item).unwrap(), ItemMergeOutcome::AlreadyMerged);
     item.commit = commit(&job.world, &path, "b", "1");
-    assert_eq!(job.merger.merge(&item).unwrap(), ItemMerged::Merged { tip: job.tip() });
+    assert_eq!(job.merger.merge(&item).unwrap(), ItemMergeOutcome::Merged { tip: job.tip() });
     assert_eq!(job.world.git(&["ls-tree", "--name-only", BRANCH]), "README.md\na\nb");
     // Many commits, and a merge among them, may still move the branch.
     let tip = job.tip();
@@ -164,29 +167,30 @@ fn an_item_that_rewrote_its_past_is_merged_by_what_it_has() {
         );
     }
     item.commit = agent(&job.world, &path, &["rev-parse", "HEAD"]);
-    assert_eq!(job.merger.merge(&item).unwrap(), ItemMerged::Merged { tip: item.commit });
+    assert_eq!(job.merger.merge(&item).unwrap(), ItemMergeOutcome::Merged { tip: item.commit });
 }
 
 #[test]
 fn what_is_not_there_is_missing() {
     let mut job = Job::new();
     let base = job.tip();
-    let none = ItemMerge { commit: "1".repeat(40), base: base.clone(), message: String::new() };
-    assert_eq!(job.merger.merge(&none).unwrap(), ItemMerged::Missing);
+    let none =
+        ItemMergeRequest { commit: "1".repeat(40), base: base.clone(), message: String::new() };
+    assert_eq!(job.merger.merge(&none).unwrap(), ItemMergeOutcome::Missing);
     let blob = job.world.git(&["rev-parse", "main:README.md"]);
-    let no_commit = ItemMerge { commit: blob, ..none.clone() };
-    assert_eq!(job.merger.merge(&no_commit).unwrap(), ItemMerged::Missing);
+    let no_commit = ItemMergeRequest { commit: blob, ..none.clone() };
+    assert_eq!(job.merger.merge(&no_commit).unwrap(), ItemMergeOutcome::Missing);
     // A loss of power took a file's content, or a directory, but not the commit.
     for (number, spoilt) in ["x/y", "x"].into_iter().enumerate() {
         let item = job.item(number, &base, "x/y", &number.to_string());
         let object = job.world.git(&["rev-parse", &format!("{}:{spoilt}", item.commit)]);
         let (directory, file) = object.split_at(2);
         fs::remove_file(job.repo.common_dir().join("objects").join(directory).join(file)).unwrap();
-        job.merger = Merger::start(&job.repo, BRANCH).unwrap();
-        assert_eq!(job.merger.merge(&item).unwrap(), ItemMerged::Missing, "{spoilt}");
+        job.merger = ItemMerger::start(&job.repo, BRANCH).unwrap();
+        assert_eq!(job.merger.merge(&item).unwrap(), ItemMergeOutcome::Missing, "{spoilt}");
         assert_eq!(job.tip(), base);
     }
-    let bad = ItemMerge { commit: "main".to_owned(), ..none };
+    let bad = ItemMergeRequest { commit: "main".to_owned(), ..none };
     assert_snapshot!(told(&job.world, job.merger.merge(&bad)), @"`main` is not a commit of this repository");
 }
 
@@ -199,7 +203,7 @@ fn a_branch_that_others_moved_is_followed() {
     let other = commit(&job.world, &job.world.root().join("other"), "other", "1");
     job.world.git(&["update-ref", &format!("refs/heads/{BRANCH}"), &other]);
     for item in &items {
-        assert_eq!(job.merger.merge(item).unwrap(), ItemMerged::Merged { tip: job.tip() });
+        assert_eq!(job.merger.merge(item).unwrap(), ItemMergeOutcome::Merged { tip: job.tip() });
     }
     assert_eq!(job.world.git(&["ls-tree", "--name-only", BRANCH]), "README.md\nf1\nf2\nother");
     let delete = ["update-ref", "-d", &format!("refs/heads/{BRANCH}")];
@@ -208,14 +212,14 @@ fn a_branch_that_others_moved_is_followed() {
     job.world.git(&delete);
     // It is put back where it stood.
     let merged = job.merger.merge(&late).unwrap();
-    assert_eq!(merged, ItemMerged::Merged { tip: job.tip() });
+    assert_eq!(merged, ItemMergeOutcome::Merged { tip: job.tip() });
     assert!(job.merger.was_deleted());
     assert_eq!(
         job.world.git(&["ls-tree", "--name-only", BRANCH]),
         "README.md\nf1\nf2\nlate\nother"
     );
     job.world.git(&delete);
-    let started = Merger::start(&job.repo, BRANCH);
+    let started = ItemMerger::start(&job.repo, BRANCH);
     assert_snapshot!(told(&job.world, started), @"there is no branch `prodigy/j1/job`");
 }
 
@@ -225,8 +229,8 @@ fn a_lock_that_a_loss_of_power_left_is_no_obstacle() {
     let base = job.tip();
     let item = job.item(1, &base, "a", "1");
     fs::write(job.repo.common_dir().join("refs/heads").join(format!("{BRANCH}.lock")), "").unwrap();
-    job.merger = Merger::start(&job.repo, BRANCH).unwrap();
-    assert_eq!(job.merger.merge(&item).unwrap(), ItemMerged::Merged { tip: item.commit });
+    job.merger = ItemMerger::start(&job.repo, BRANCH).unwrap();
+    assert_eq!(job.merger.merge(&item).unwrap(), ItemMergeOutcome::Merged { tip: item.commit });
 }
 
 #[test]
@@ -239,7 +243,7 @@ fn attributes_of_the_branch_decide_how_files_are_merged() {
     let base = job.tip();
     let items = ["a", "b"].map(|name| job.item(1, &base, "LOG", &format!("first\n{name}\n")));
     for item in &items {
-        assert_eq!(job.merger.merge(item).unwrap(), ItemMerged::Merged { tip: job.tip() });
+        assert_eq!(job.merger.merge(item).unwrap(), ItemMergeOutcome::Merged { tip: job.tip() });
     }
     assert_eq!(job.world.git(&["show", &format!("{BRANCH}:LOG")]), "first\na\nb");
 }
@@ -252,12 +256,15 @@ fn what_a_killed_merger_left_is_removed() {
             fs::read_dir(repo.common_dir()).unwrap().map(|entry| entry.unwrap().file_name());
         names.filter(|name| name.to_string_lossy().starts_with("prodigy-")).count()
     };
-    std::mem::forget(std::mem::replace(&mut job.merger, Merger::start(&job.repo, BRANCH).unwrap()));
+    std::mem::forget(std::mem::replace(
+        &mut job.merger,
+        ItemMerger::start(&job.repo, BRANCH).unwrap(),
+    ));
     assert_eq!(ours(&job.repo), 1);
     let base = job.tip();
     for number in [1, 2] {
         let item = job.item(number, &base, &format!("f{number}"), "1");
-        assert_eq!(job.merger.merge(&item).unwrap(), ItemMerged::Merged { tip: job.tip() });
+        assert_eq!(job.merger.merge(&item).unwrap(), ItemMergeOutcome::Merged { tip: job.tip() });
     }
     std::mem::forget(job.merger);
     job.repo.remove_job_worktree(&super::job_path(&job.world), BRANCH, true).unwrap();
@@ -270,11 +277,11 @@ fn a_merge_starts_git_once_and_a_move_not_at_all() {
     let world = world().env("GIT_COMMITTER_DATE", "2090-01-01T00:00:00Z");
     let (repo, count) = counted(&world);
     let mut job = Job::of(world);
-    job.merger = Merger::start(&repo, BRANCH).unwrap();
+    job.merger = ItemMerger::start(&repo, BRANCH).unwrap();
     let base = job.tip();
     let items = [1, 2, 3].map(|number| job.item(number, &base, &format!("f{number}"), "1"));
     let mut started = Vec::new();
-    let mut merge = |job: &mut Job, item: &ItemMerge, number: usize| {
+    let mut merge = |job: &mut Job, item: &ItemMergeRequest, number: usize| {
         count();
         job.merger.merge(item).unwrap();
         job.merger.delete_branch(&format!("prodigy/j1/item-{number}"), None).unwrap();
@@ -301,7 +308,7 @@ fn branches_of_items_are_deleted_unless_something_would_be_lost() {
     assert!(logs.join("item-1").exists());
     // One that others packed is deleted too, by a merger that has not merged it itself.
     job.world.git(&["pack-refs", "--all"]);
-    job.merger = Merger::start(&job.repo, BRANCH).unwrap();
+    job.merger = ItemMerger::start(&job.repo, BRANCH).unwrap();
     let name = |number: usize| format!("prodigy/j1/item-{number}");
     for number in [0, 1, 2, 3, 7] {
         job.merger.delete_branch(&name(number), None).unwrap();
@@ -328,7 +335,7 @@ fn merges_are_made_up_with_a_name_if_the_user_has_none() {
     let repo = Repo::discover_with(Git::with_env(env), &world.repo()).unwrap();
     world.git(&["config", "user.useConfigOnly", "true"]);
     let mut job = Job::of(world);
-    job.merger = Merger::start(&repo, BRANCH).unwrap();
+    job.merger = ItemMerger::start(&repo, BRANCH).unwrap();
     let base = job.tip();
     for number in [1, 2] {
         let item = job.item(number, &base, &format!("f{number}"), "1");
@@ -353,17 +360,20 @@ fn merging_works_in_other_kinds_of_repositories() {
         let base = commit(&world, &root, "first", "1");
         agent(&world, &root, &["branch", BRANCH]);
         let repo = Repo::discover_with(git(&world), &root).unwrap();
-        let mut merger = Merger::start(&repo, BRANCH).unwrap();
+        let mut merger = ItemMerger::start(&repo, BRANCH).unwrap();
         let path = slot_path(&world, &format!("kind-{number}"));
         let mut slot = repo.create_slot(&path, "prodigy/j1/item-0", BRANCH).unwrap();
         for item in 0..3 {
             let branch = format!("prodigy/j1/item-{item}");
             slot.lease(&branch, &base, &[]).unwrap();
             let commit = commit(&world, &path, &format!("file-{item}"), "1");
-            let request = ItemMerge { commit, base: base.clone(), message: branch.clone() };
+            let request = ItemMergeRequest { commit, base: base.clone(), message: branch.clone() };
             let tip = merger.merge(&request).unwrap();
-            assert_eq!(tip, ItemMerged::Merged { tip: repo.branch(BRANCH).unwrap().unwrap() });
-            assert_eq!(merger.merge(&request).unwrap(), ItemMerged::AlreadyMerged);
+            assert_eq!(
+                tip,
+                ItemMergeOutcome::Merged { tip: repo.branch(BRANCH).unwrap().unwrap() }
+            );
+            assert_eq!(merger.merge(&request).unwrap(), ItemMergeOutcome::AlreadyMerged);
             merger.delete_branch(&branch, None).unwrap();
         }
         assert_eq!(repo.job_branches().unwrap(), [BRANCH]);
@@ -396,7 +406,7 @@ fn the_jobs_worktree_follows_its_branch_when_asked() {
     fs::remove_file(path.join("a")).unwrap();
     let commit = commit(&job.world, &path, "d", "1");
     let base = job.tip();
-    job.merger.merge(&ItemMerge { commit, base, message: String::new() }).unwrap();
+    job.merger.merge(&ItemMergeRequest { commit, base, message: String::new() }).unwrap();
     tree.sync().unwrap();
     let names: Vec<_> = files(tree.path()).into_keys().collect();
     assert_eq!(names, ["README.md", "b", "c", "d", "untracked"]);
@@ -442,7 +452,8 @@ fn cost_per_item() {
         // Most items began one merge before the last one.
         let tip = job.tip();
         let what = if tip == base { "merge, branch moves" } else { "merge, merge commit" };
-        let request = ItemMerge { commit: left.head, base: base.clone(), message: branch.clone() };
+        let request =
+            ItemMergeRequest { commit: left.head, base: base.clone(), message: branch.clone() };
         let start = Instant::now();
         job.merger.merge(&request).unwrap();
         note(what, start);

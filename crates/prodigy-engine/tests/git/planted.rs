@@ -8,8 +8,8 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_engine::git::{ItemMerge, ItemMerged, Merger, Repo, Slot};
-use prodigy_testkit::World;
+use prodigy_engine::git::{ItemMergeOutcome, ItemMergeRequest, ItemMerger, Repo, WorktreeSlot};
+use prodigy_testkit::TestEnv;
 
 use super::{
     BRANCH, agent, commit, files, job_tree,
@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Does everything with a slot and a merger, from a slot in which an agent was at work.
-fn use_slots(world: &World, repo: &Repo, mut slot: Slot, merger: &mut Merger) {
+fn use_slots(world: &TestEnv, repo: &Repo, mut slot: WorktreeSlot, merger: &mut ItemMerger) {
     let base = merger.tip().to_owned();
     let path = slot.tree().path().to_owned();
     let head = slot.examine().unwrap().head;
@@ -31,19 +31,19 @@ fn use_slots(world: &World, repo: &Repo, mut slot: Slot, merger: &mut Merger) {
     let mut other = repo.create_slot(&second, "prodigy/j1/item-4", &head).unwrap();
     // Two items that change different lines of a file: it has to be merged by its content.
     let lines: Vec<_> = (0..20).map(|line| format!("{line}\n")).collect();
-    let change = |slot: &mut Slot, branch: &str, line: usize| {
+    let change = |slot: &mut WorktreeSlot, branch: &str, line: usize| {
         slot.lease(branch, &base, &[]).unwrap();
         let mut lines = lines.clone();
         lines.get_mut(line).unwrap().insert_str(0, "changed ");
         let commit = quietly(world, slot.tree().path(), "lines", &lines.concat());
         assert_eq!(slot.examine().unwrap().commits, 1);
-        ItemMerge { commit, base: base.clone(), message: branch.to_owned() }
+        ItemMergeRequest { commit, base: base.clone(), message: branch.to_owned() }
     };
     let items =
         [change(&mut slot, "prodigy/j1/item-5", 2), change(&mut other, "prodigy/j1/item-6", 18)];
     for item in &items {
         let outcome = merger.merge(item).unwrap();
-        assert_eq!(outcome, ItemMerged::Merged { tip: merger.tip().to_owned() });
+        assert_eq!(outcome, ItemMergeOutcome::Merged { tip: merger.tip().to_owned() });
     }
     merger.delete_branch("prodigy/j1/item-5", None).unwrap();
     merger.delete_branch("prodigy/j1/item-4", Some(&head)).unwrap();
@@ -55,7 +55,7 @@ fn use_slots(world: &World, repo: &Repo, mut slot: Slot, merger: &mut Merger) {
 }
 
 /// Commits a changed file without running what is planted.
-fn quietly(world: &World, path: &Path, file: &str, text: &str) -> String {
+fn quietly(world: &TestEnv, path: &Path, file: &str, text: &str) -> String {
     let new = world.root().join("new-content");
     fs::write(&new, text).unwrap();
     let hash = ["hash-object", "-w", "--no-filters", new.to_str().unwrap()];
@@ -74,7 +74,7 @@ fn quietly(world: &World, path: &Path, file: &str, text: &str) -> String {
 
 /// Lets an agent plant something in a slot, does everything, and asserts that nothing of it ran
 /// until `trigger` was done as the agent would.
-fn never_runs(planting: impl FnOnce(&World, &Path, &str), trigger: impl FnOnce(&World, &Path)) {
+fn never_runs(planting: impl FnOnce(&TestEnv, &Path, &str), trigger: impl FnOnce(&TestEnv, &Path)) {
     let world = world();
     let lines: Vec<_> = (0..20).map(|line| format!("{line}\n")).collect();
     world.write("lines", lines.concat());
@@ -82,7 +82,7 @@ fn never_runs(planting: impl FnOnce(&World, &Path, &str), trigger: impl FnOnce(&
     let (repo, _) = job_tree(&world);
     let path = slot_path(&world, "agent-1");
     let slot = repo.create_slot(&path, "prodigy/j1/item-1", BRANCH).unwrap();
-    let mut merger = Merger::start(&repo, BRANCH).unwrap();
+    let mut merger = ItemMerger::start(&repo, BRANCH).unwrap();
     let (proof, program) = (world.root().join("proof"), world.root().join("evil"));
     plant(&program, &proof);
     planting(&world, &path, program.to_str().unwrap());
@@ -94,12 +94,12 @@ fn never_runs(planting: impl FnOnce(&World, &Path, &str), trigger: impl FnOnce(&
 }
 
 /// Runs git as an agent would, whatever comes of it.
-fn try_git(world: &World, path: &Path, args: &[&str]) {
+fn try_git(world: &TestEnv, path: &Path, args: &[&str]) {
     world.command("git").current_dir(path).args(args).output().unwrap();
 }
 
 /// Makes git look into all files.
-fn look(world: &World, path: &Path) {
+fn look(world: &TestEnv, path: &Path) {
     write(path, "new", "1");
     write(path, "lines", "other");
     try_git(world, path, &["add", "--all"]);
@@ -109,7 +109,7 @@ fn look(world: &World, path: &Path) {
 #[test]
 fn hooks() {
     let hooks = ["post-checkout", "reference-transaction", "post-index-change", "post-merge"];
-    let planting = |world: &World, path: &Path, program: &str| {
+    let planting = |world: &TestEnv, path: &Path, program: &str| {
         for hook in hooks {
             fs::copy(program, world.repo().join(".git/hooks").join(hook)).unwrap();
         }
@@ -121,7 +121,7 @@ fn hooks() {
 
 #[test]
 fn a_directory_of_hooks() {
-    let planting = |world: &World, path: &Path, program: &str| {
+    let planting = |world: &TestEnv, path: &Path, program: &str| {
         let hooks = world.root().join("hooks");
         fs::create_dir(&hooks).unwrap();
         fs::copy(program, hooks.join("post-checkout")).unwrap();
@@ -133,7 +133,7 @@ fn a_directory_of_hooks() {
 #[test]
 fn filters_in_the_worktree() {
     for kind in ["clean", "smudge", "process"] {
-        let planting = |world: &World, path: &Path, program: &str| {
+        let planting = |world: &TestEnv, path: &Path, program: &str| {
             write(path, "work", "1");
             commit(world, path, ".gitattributes", "* filter=evil\n");
             agent(world, path, &["config", &format!("filter.evil.{kind}"), program]);
@@ -147,7 +147,7 @@ fn filters_in_the_worktree() {
 
 #[test]
 fn filters_in_the_attributes_of_the_repository() {
-    let planting = |world: &World, path: &Path, program: &str| {
+    let planting = |world: &TestEnv, path: &Path, program: &str| {
         write(&world.repo(), ".git/info/attributes", "* filter=evil\n");
         agent(world, path, &["config", "filter.evil.smudge", program]);
         agent(world, path, &["config", "filter.evil.clean", program]);
@@ -157,7 +157,7 @@ fn filters_in_the_attributes_of_the_repository() {
 
 #[test]
 fn a_file_of_attributes() {
-    let planting = |world: &World, path: &Path, program: &str| {
+    let planting = |world: &TestEnv, path: &Path, program: &str| {
         let attributes = world.root().join("attributes");
         fs::write(&attributes, "* filter=evil\n").unwrap();
         agent(world, path, &["config", "core.attributesFile", attributes.to_str().unwrap()]);
@@ -168,7 +168,7 @@ fn a_file_of_attributes() {
 
 #[test]
 fn a_file_system_monitor() {
-    let planting = |world: &World, path: &Path, program: &str| {
+    let planting = |world: &TestEnv, path: &Path, program: &str| {
         agent(world, path, &["config", "core.fsmonitor", program]);
     };
     never_runs(planting, look);
@@ -176,7 +176,7 @@ fn a_file_system_monitor() {
 
 #[test]
 fn a_merge_driver() {
-    let planting = |world: &World, path: &Path, program: &str| {
+    let planting = |world: &TestEnv, path: &Path, program: &str| {
         write(&world.repo(), ".git/info/attributes", "* merge=evil\n");
         commit(world, path, ".gitattributes", "* merge=evil\n");
         agent(world, path, &["config", "merge.evil.driver", program]);
@@ -189,7 +189,7 @@ fn a_merge_driver() {
 
 #[test]
 fn a_driver_of_differences() {
-    let planting = |world: &World, path: &Path, program: &str| {
+    let planting = |world: &TestEnv, path: &Path, program: &str| {
         commit(world, path, ".gitattributes", "* diff=evil\n");
         agent(world, path, &["config", "diff.evil.textconv", program]);
         agent(world, path, &["config", "diff.evil.command", program]);
@@ -204,7 +204,7 @@ fn a_driver_of_differences() {
 #[test]
 fn included_settings() {
     for name in ["include.path", "includeIf.gitdir:/.path"] {
-        let planting = |world: &World, path: &Path, program: &str| {
+        let planting = |world: &TestEnv, path: &Path, program: &str| {
             let text = format!("[filter \"evil\"]\n\tclean = {program}\n\tsmudge = {program}\n");
             fs::write(world.root().join("included"), text).unwrap();
             write(&world.repo(), ".git/info/attributes", "* filter=evil\n");
@@ -217,7 +217,7 @@ fn included_settings() {
 
 #[test]
 fn settings_of_one_worktree() {
-    let planting = |world: &World, path: &Path, program: &str| {
+    let planting = |world: &TestEnv, path: &Path, program: &str| {
         write(&world.repo(), ".git/info/attributes", "* filter=evil\n");
         agent(world, path, &["config", "extensions.worktreeConfig", "true"]);
         agent(world, path, &["config", "--worktree", "filter.evil.clean", program]);
@@ -280,7 +280,7 @@ fn settings_in_our_own_directory() {
 
 #[test]
 fn a_repository_inside_the_worktree() {
-    let planting = |world: &World, path: &Path, program: &str| {
+    let planting = |world: &TestEnv, path: &Path, program: &str| {
         agent(world, path, &["init", "--quiet", "sub"]);
         commit(world, &path.join("sub"), "file", "1");
         agent(world, path, &["add", "sub"]);
@@ -300,7 +300,7 @@ fn a_repository_inside_the_worktree() {
 
 #[test]
 fn a_link_to_another_repository() {
-    let planting = |world: &World, path: &Path, program: &str| {
+    let planting = |world: &TestEnv, path: &Path, program: &str| {
         agent(world, world.root(), &["init", "--quiet", "evil-repo"]);
         let evil = world.root().join("evil-repo");
         commit(world, &evil, "file", "1");
@@ -350,9 +350,9 @@ fn commits_that_are_to_be_replaced_by_others() {
     slot.lease("prodigy/j1/item-2", &base, &[]).unwrap();
     assert_eq!(fs::read_to_string(path.join("README.md")).unwrap(), "# fixture\n");
     world.git(&["branch", BRANCH, &base]);
-    let mut merger = Merger::start(&repo, BRANCH).unwrap();
-    let item = ItemMerge { commit: evil.clone(), base, message: String::new() };
-    assert_eq!(merger.merge(&item).unwrap(), ItemMerged::Merged { tip: evil });
+    let mut merger = ItemMerger::start(&repo, BRANCH).unwrap();
+    let item = ItemMergeRequest { commit: evil.clone(), base, message: String::new() };
+    assert_eq!(merger.merge(&item).unwrap(), ItemMergeOutcome::Merged { tip: evil });
 }
 
 #[test]
@@ -383,16 +383,17 @@ fn links_in_the_place_of_references() {
     assert_eq!(files(&world.root().join("elsewhere")).len(), 0);
     // The job's branch made to lead to the user's.
     world.git(&["branch", "prodigy/j3/job", &base]);
-    let mut merger = Merger::start(&repo, "prodigy/j3/job").unwrap();
+    let mut merger = ItemMerger::start(&repo, "prodigy/j3/job").unwrap();
     world.git(&["symbolic-ref", "refs/heads/prodigy/j3/job", "refs/heads/main"]);
-    let item = ItemMerge { commit: other.clone(), base: base.clone(), message: String::new() };
-    assert_eq!(merger.merge(&item).unwrap(), ItemMerged::Merged { tip: other.clone() });
+    let item =
+        ItemMergeRequest { commit: other.clone(), base: base.clone(), message: String::new() };
+    assert_eq!(merger.merge(&item).unwrap(), ItemMergeOutcome::Merged { tip: other.clone() });
     assert_eq!(world.git(&["rev-parse", "main"]), base);
     assert_eq!(world.git(&["rev-parse", "prodigy/j3/job"]), other);
 }
 
 /// Makes a pipe that nobody writes to.
-fn pipe(world: &World, path: &Path) {
+fn pipe(world: &TestEnv, path: &Path) {
     fs::remove_file(path).ok();
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     assert!(world.command("mkfifo").arg(path).status().unwrap().success());

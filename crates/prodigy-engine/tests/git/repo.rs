@@ -4,12 +4,12 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use insta::assert_snapshot;
 use prodigy_engine::git::{CommitLine, Head, Repo};
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use super::{agent, git, repo, world, write};
 
 /// Returns why there is no usable repository in a directory, with the world's path replaced.
-fn refusal(world: &World, path: &Path) -> String {
+fn refusal(world: &TestEnv, path: &Path) -> String {
     let error = Repo::discover_with(git(world), path).unwrap_err();
     let root = world.root().canonicalize().unwrap();
     error.to_string().replace(&*root.to_string_lossy(), "$ROOT")
@@ -17,7 +17,7 @@ fn refusal(world: &World, path: &Path) -> String {
 
 #[test]
 fn a_directory_without_a_repository_is_refused() {
-    let world = World::new("no-binary");
+    let world = TestEnv::new("no-binary");
     assert_snapshot!(refusal(&world, world.root()), @"`$ROOT` is not in a git repository");
     let missing = world.root().join("missing");
     assert_snapshot!(refusal(&world, &missing), @"`$ROOT/missing` is not in a git repository");
@@ -25,7 +25,7 @@ fn a_directory_without_a_repository_is_refused() {
 
 #[test]
 fn a_bare_repository_is_refused() {
-    let world = World::new("no-binary");
+    let world = TestEnv::new("no-binary");
     agent(&world, world.root(), &["init", "--quiet", "--bare", "bare"]);
     let refusal = refusal(&world, &world.root().join("bare"));
     assert_snapshot!(refusal, @"the repository `$ROOT/bare` is bare: it has no working tree to start from");
@@ -33,7 +33,7 @@ fn a_bare_repository_is_refused() {
 
 #[test]
 fn a_repository_without_commits_is_refused() {
-    let world = World::new("no-binary");
+    let world = TestEnv::new("no-binary");
     agent(&world, world.root(), &["init", "--quiet", "fresh"]);
     let refusal = refusal(&world, &world.root().join("fresh"));
     assert_snapshot!(refusal, @"the repository `$ROOT/fresh` has no commits yet");
@@ -82,7 +82,7 @@ fn the_main_working_tree_is_found_from_anywhere() {
 
 #[test]
 fn a_separate_git_directory_and_an_odd_name_do_not_matter() {
-    let world = World::new("no-binary");
+    let world = TestEnv::new("no-binary");
     let args = ["init", "--quiet", "--initial-branch=main", "--separate-git-dir=store"];
     agent(&world, world.root(), &[&args[..], &["o'd\n\"né me"]].concat());
     let directory = world.root().join("o'd\n\"né me");
@@ -100,7 +100,7 @@ fn a_separate_git_directory_and_an_odd_name_do_not_matter() {
 #[test]
 fn variables_of_the_caller_do_not_lead_elsewhere() {
     let world = world();
-    let other = World::with_repo("no-binary");
+    let other = TestEnv::with_repo("no-binary");
     let mut command = world.command(std::env::current_exe().unwrap());
     command.args(["--exact", "repo::finds_the_repository_named_by_the_test", "--ignored"]);
     command.env("GIT_DIR", other.repo().join(".git")).env("GIT_INDEX_FILE", "/nowhere");

@@ -8,25 +8,25 @@ use std::{
 
 use insta::assert_snapshot;
 use prodigy_core::mask::Mask;
-use prodigy_engine::git::{ChangeKind, ChangedFile, Leftover, Repo, Slot};
-use prodigy_testkit::World;
+use prodigy_engine::git::{ChangeKind, ChangedFile, Repo, WorktreeSlot, WorktreeStatus};
+use prodigy_testkit::TestEnv;
 
 use super::{agent, commit, files, git, repo, world, write};
 
 /// Returns where a slot of the tests' job is.
-pub(super) fn slot_path(world: &World, name: &str) -> PathBuf {
+pub(super) fn slot_path(world: &TestEnv, name: &str) -> PathBuf {
     world.home().join("worktrees/repo/j1").join(name)
 }
 
 /// Makes a slot for the first item at the user's commit.
-pub(super) fn slot(world: &World) -> (Repo, Slot) {
+pub(super) fn slot(world: &TestEnv) -> (Repo, WorktreeSlot) {
     let repo = repo(world);
     let slot = repo.create_slot(&slot_path(world, "agent-1"), "prodigy/j1/item-1", "HEAD").unwrap();
     (repo, slot)
 }
 
 /// Returns the paths of what was left uncommitted, sorted.
-pub(super) fn uncommitted(slot: &mut Slot) -> Vec<String> {
+pub(super) fn uncommitted(slot: &mut WorktreeSlot) -> Vec<String> {
     let left = slot.examine().unwrap().uncommitted;
     let mut paths: Vec<_> = left.into_iter().map(|file| file.path).collect();
     paths.sort();
@@ -34,12 +34,12 @@ pub(super) fn uncommitted(slot: &mut Slot) -> Vec<String> {
 }
 
 /// Returns the user's commit.
-fn base(world: &World) -> String {
+fn base(world: &TestEnv) -> String {
     world.git(&["rev-parse", "main"])
 }
 
 /// Returns git that notes each time it is started, and the notes.
-pub(super) fn counted(world: &World) -> (Repo, impl Fn() -> usize + use<>) {
+pub(super) fn counted(world: &TestEnv) -> (Repo, impl Fn() -> usize + use<>) {
     let (program, notes) = (world.root().join("counted"), world.root().join("notes"));
     let script = format!("#!/bin/sh\necho >> '{}'\nexec git \"$@\"\n", notes.display());
     fs::write(&program, script).unwrap();
@@ -54,7 +54,7 @@ pub(super) fn counted(world: &World) -> (Repo, impl Fn() -> usize + use<>) {
 }
 
 /// Waits until new files bear another time than those that are there.
-fn wait_for_the_next_tick(world: &World) {
+fn wait_for_the_next_tick(world: &TestEnv) {
     let time = || {
         let path = world.root().join("tick");
         fs::write(&path, "").unwrap();
@@ -69,7 +69,7 @@ fn wait_for_the_next_tick(world: &World) {
 
 /// Returns the error with its cause.
 pub(super) fn told<T: std::fmt::Debug>(
-    world: &World,
+    world: &TestEnv,
     result: Result<T, prodigy_engine::git::Error>,
 ) -> String {
     let error = result.unwrap_err();
@@ -80,7 +80,7 @@ pub(super) fn told<T: std::fmt::Debug>(
 }
 
 /// Asserts that a slot is as a fresh worktree of a commit would be.
-fn assert_fresh(world: &World, slot: &Slot, branch: &str, commit: &str) {
+fn assert_fresh(world: &TestEnv, slot: &WorktreeSlot, branch: &str, commit: &str) {
     let path = slot.tree().path();
     assert_eq!(agent(world, path, &["symbolic-ref", "HEAD"]), format!("refs/heads/{branch}"));
     assert_eq!(agent(world, path, &["rev-parse", "HEAD"]), commit);
@@ -127,7 +127,7 @@ fn an_untouched_slot_is_examined_and_leased_without_git() {
     slot.lease("prodigy/j1/item-1", &base, &[]).unwrap();
     count();
     for item in ["prodigy/j1/item-2", "prodigy/j1/item-3"] {
-        let untouched = Leftover {
+        let untouched = WorktreeStatus {
             head: base.clone(),
             is_untouched: true,
             uncommitted: vec![],
@@ -170,7 +170,7 @@ fn any_other_slot_is_examined_and_leased_with_one_call_each() {
     write(&path, "a/build.o", "1");
     write(&path, "draft", "1");
     let uncommitted = vec![ChangedFile { path: "draft".to_owned(), kind: ChangeKind::New }];
-    let left = Leftover { head, is_untouched: false, uncommitted, commits: 2, astray: 0 };
+    let left = WorktreeStatus { head, is_untouched: false, uncommitted, commits: 2, astray: 0 };
     assert_eq!(slot.examine().unwrap(), left);
     assert_eq!(count(), 1);
     slot.lease("prodigy/j1/item-2", &first, &[]).unwrap();
@@ -452,7 +452,7 @@ fn a_hundred_slots_are_made_and_used_at_once() {
         slot.lease(&branch(2), &base, &[]).unwrap();
         slot
     };
-    let slots: Vec<Slot> = std::thread::scope(|scope| {
+    let slots: Vec<WorktreeSlot> = std::thread::scope(|scope| {
         let used = &used;
         let threads: Vec<_> = (0..100).map(|number| scope.spawn(move || used(number))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -512,8 +512,8 @@ fn a_submodule_that_an_item_filled_is_empty_again() {
 #[test]
 fn slots_can_go_to_other_threads() {
     fn can_go<T: Send>() {}
-    can_go::<Slot>();
-    can_go::<prodigy_engine::git::Merger>();
+    can_go::<WorktreeSlot>();
+    can_go::<prodigy_engine::git::ItemMerger>();
 }
 
 #[test]
@@ -551,7 +551,7 @@ fn a_slot_works_in_every_kind_of_repository() {
     }
 }
 
-fn live(world: &World, root: &Path, is_sparse: bool) {
+fn live(world: &TestEnv, root: &Path, is_sparse: bool) {
     let repo = Repo::discover_with(git(world), root).unwrap();
     let tip = repo.head().unwrap().commit;
     let path = world.root().join("slots").join(root.file_name().unwrap());
@@ -562,7 +562,7 @@ fn live(world: &World, root: &Path, is_sparse: bool) {
     let head = commit(world, &path, "work", "1");
     write(&path, "draft", "1");
     let uncommitted = vec![ChangedFile { path: "draft".to_owned(), kind: ChangeKind::New }];
-    let left = Leftover { head, is_untouched: false, uncommitted, commits: 1, astray: 0 };
+    let left = WorktreeStatus { head, is_untouched: false, uncommitted, commits: 1, astray: 0 };
     assert_eq!(slot.examine().unwrap(), left);
     let made = slot.patch(&left, &Mask::default()).unwrap().unwrap().bytes;
     assert!(made.starts_with(b"diff --git a/draft b/draft\nnew file mode 100644\n"));

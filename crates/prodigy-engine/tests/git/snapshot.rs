@@ -2,13 +2,13 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
-use prodigy_core::event::Snapshot;
-use prodigy_testkit::World;
+use prodigy_core::event::WorktreeSnapshot;
+use prodigy_testkit::TestEnv;
 
 use super::{BRANCH, agent, commit, files, job_tree, world, write};
 
 /// Fills a worktree with one file of every kind and returns git's view of it.
-fn fill(world: &World, directory: &Path) {
+fn fill(world: &TestEnv, directory: &Path) {
     commit(world, directory, "committed", "1");
     commit(world, directory, ".gitignore", "ignored\ncache/\n");
     write(directory, "committed", "changed");
@@ -24,7 +24,7 @@ fn fill(world: &World, directory: &Path) {
     write(directory, "cache/object", "kept");
 }
 
-fn status(world: &World, directory: &Path) -> String {
+fn status(world: &TestEnv, directory: &Path) -> String {
     agent(world, directory, &["status", "--porcelain", "--untracked-files=all", "--ignored"])
 }
 
@@ -190,7 +190,7 @@ fn what_is_taken_back_is_kept_under_a_name() {
     let (_, tree) = job_tree(&world);
     // A new worktree is known by its commit alone.
     let base = world.git(&["rev-parse", "HEAD"]);
-    let first = Snapshot { head: base.clone(), index: base.clone(), files: base };
+    let first = WorktreeSnapshot { head: base.clone(), index: base.clone(), files: base };
     assert_eq!(tree.set_aside(&first).unwrap(), None);
 
     write(tree.path(), "half", "done");

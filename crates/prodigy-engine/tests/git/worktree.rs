@@ -4,12 +4,12 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, sync::mpsc, thread,
 
 use insta::assert_snapshot;
 use prodigy_engine::git::{Error, Repo};
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use super::{BRANCH, agent, commit, files, git, job_path, job_tree, repo, world, write};
 
 /// Returns an error with the world's path replaced.
-fn shown(world: &World, error: &Error) -> String {
+fn shown(world: &TestEnv, error: &Error) -> String {
     let root = world.root().canonicalize().unwrap();
     error.to_string().replace(&*root.to_string_lossy(), "$ROOT")
 }

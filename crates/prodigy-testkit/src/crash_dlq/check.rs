@@ -4,12 +4,12 @@ use std::fs;
 
 use super::{
     entries,
-    story::{Life, Story},
-    workflow::{Case, Fault},
+    story::{DlqItemHistory, DlqJournal},
+    workflow::{DlqCase, DlqFault},
 };
 use crate::{
-    World,
-    killing::{Trial, check_processes},
+    TestEnv,
+    killing::{CrashTrial, check_processes},
     ledger,
     remains::check_remains,
     repository::{
@@ -18,10 +18,14 @@ use crate::{
 };
 
 /// Checks what must hold at any moment, and returns what the journal says.
-pub(super) fn check_now(trial: &Trial, job: &str, cases: &[Case]) -> Result<Story, String> {
+pub(super) fn check_now(
+    trial: &CrashTrial,
+    job: &str,
+    cases: &[DlqCase],
+) -> Result<DlqJournal, String> {
     let world = &trial.world;
     let journal = trial.records(job);
-    let story = Story::read(&journal)?;
+    let story = DlqJournal::read(&journal)?;
     check_remains(world, &journal, |item| {
         cases.iter().find(|case| case.id() == item).map(|case| case.lost())
     })?;
@@ -41,7 +45,7 @@ pub(super) fn check_now(trial: &Trial, job: &str, cases: &[Case]) -> Result<Stor
 }
 
 /// Checks that everything that ran is in the journal.
-fn check_ledger(world: &World, story: &Story) -> Result<(), String> {
+fn check_ledger(world: &TestEnv, story: &DlqJournal) -> Result<(), String> {
     let text = fs::read_to_string(super::trial::ledger(world).join("ledger")).unwrap_or_default();
     for (item, traces) in ledger::read(&text)? {
         let known = story.items.get(&item).map(|life| &life.attempts);
@@ -55,9 +59,9 @@ fn check_ledger(world: &World, story: &Story) -> Result<(), String> {
 }
 
 /// Checks that the attempts failed that must fail, and no others.
-fn check_failures(case: Case, life: &Life) -> Result<(), &'static str> {
+fn check_failures(case: DlqCase, life: &DlqItemHistory) -> Result<(), &'static str> {
     let late = life.failed.iter().any(|attempt| *attempt >= case.from);
-    if late && case.fault != Fault::Slow {
+    if late && case.fault != DlqFault::Slow {
         return Err("failed although it works");
     }
     if life.is_done() && (1..case.from).any(|attempt| !life.failed.contains(&attempt)) {
@@ -71,11 +75,11 @@ fn check_failures(case: Case, life: &Life) -> Result<(), &'static str> {
 
 /// Checks everything that must hold once nothing is left to replay.
 pub(super) fn check_end(
-    trial: &Trial,
+    trial: &CrashTrial,
     job: &str,
     base: &str,
-    cases: &[Case],
-) -> Result<Story, String> {
+    cases: &[DlqCase],
+) -> Result<DlqJournal, String> {
     let world = &trial.world;
     let story = check_now(trial, job, cases)?;
     for case in cases {
@@ -98,7 +102,7 @@ pub(super) fn check_end(
     // A branch is left of an item that is dead now, a worktree of one that ever was.
     check_refs(world, |branch| {
         let item = branch.strip_prefix(&own);
-        item.is_some_and(|item| names(&story, item, Life::is_dead))
+        item.is_some_and(|item| names(&story, item, DlqItemHistory::is_dead))
     })?;
     check_worktrees(world, |name| names(&story, name, |life| life.deaths > 0))?;
     check_agrees(world, &["verify", job])?;
@@ -107,13 +111,13 @@ pub(super) fn check_end(
 }
 
 /// Returns whether a name is that of an item that is so; what was put aside may have a suffix.
-fn names(story: &Story, name: &str, is_so: impl Fn(&Life) -> bool) -> bool {
+fn names(story: &DlqJournal, name: &str, is_so: impl Fn(&DlqItemHistory) -> bool) -> bool {
     let items = story.items.iter();
     items.filter(|(_, life)| is_so(life)).any(|(id, _)| name.contains(id.as_str()))
 }
 
 /// Checks that the reduce phase ran as often as the journal says, and was told the truth.
-fn check_reduce(world: &World, items: usize, story: &Story) -> Result<(), String> {
+fn check_reduce(world: &TestEnv, items: usize, story: &DlqJournal) -> Result<(), String> {
     let lines = story.reduced.iter().map(|successful| format!("{successful} of {items}\n"));
     let expected: String = lines.collect();
     let found = shown(world, "reduced.txt").unwrap_or_default();

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::story::Story;
-use crate::World;
+use super::story::DlqJournal;
+use crate::TestEnv;
 
 /// A dead letter as prodigy shows it.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct EntrySnapshot {
     /// Where it stands.
     status: String,
     /// True if it is only replayed by force.
@@ -20,20 +20,20 @@ pub(super) struct Entry {
 }
 
 /// Reads the dead letters of a job, each of which must be there once, in the list and as a whole.
-pub(super) fn read(world: &World, job: &str) -> Result<BTreeMap<String, Entry>, String> {
+pub(super) fn read(world: &TestEnv, job: &str) -> Result<BTreeMap<String, EntrySnapshot>, String> {
     let entries = parsed(&seen(world, &["dlq", "export", job, "--all"])?)?;
     check_list(world, job, &entries)?;
     Ok(entries)
 }
 
 /// Reads dead letters, one on each line.
-pub(super) fn parsed(text: &str) -> Result<BTreeMap<String, Entry>, String> {
+pub(super) fn parsed(text: &str) -> Result<BTreeMap<String, EntrySnapshot>, String> {
     let mut entries = BTreeMap::new();
     for line in text.lines() {
         let value: Value = serde_json::from_str(line)
             .map_err(|error| format!("`dlq export` prints {line:?}: {error}"))?;
         let id = self::text(&value, "item_id");
-        if entries.insert(id.clone(), Entry::of(&value)).is_some() {
+        if entries.insert(id.clone(), EntrySnapshot::of(&value)).is_some() {
             return Err(format!("{id} has two entries"));
         }
     }
@@ -41,7 +41,11 @@ pub(super) fn parsed(text: &str) -> Result<BTreeMap<String, Entry>, String> {
 }
 
 /// Checks that the list says the same as the entries.
-fn check_list(world: &World, job: &str, entries: &BTreeMap<String, Entry>) -> Result<(), String> {
+fn check_list(
+    world: &TestEnv,
+    job: &str,
+    entries: &BTreeMap<String, EntrySnapshot>,
+) -> Result<(), String> {
     let said = seen(world, &["dlq", "list", job, "--all", "--json", "--limit", "100000"])?;
     let document: Value = serde_json::from_str(&said)
         .map_err(|error| format!("`dlq list` prints {said}: {error}"))?;
@@ -61,7 +65,10 @@ fn check_list(world: &World, job: &str, entries: &BTreeMap<String, Entry>) -> Re
 }
 
 /// Checks that the dead letters are those that the journal tells of, and say the same.
-pub(super) fn check(entries: &BTreeMap<String, Entry>, story: &Story) -> Result<(), String> {
+pub(super) fn check(
+    entries: &BTreeMap<String, EntrySnapshot>,
+    story: &DlqJournal,
+) -> Result<(), String> {
     for (id, life) in &story.items {
         let found = entries.get(id);
         let (status, expected) = (found.map(|entry| entry.status.as_str()), life.status());
@@ -82,7 +89,7 @@ pub(super) fn check(entries: &BTreeMap<String, Entry>, story: &Story) -> Result<
     if strange.is_empty() { Ok(()) } else { Err(format!("entries of unknown items: {strange:?}")) }
 }
 
-impl Entry {
+impl EntrySnapshot {
     fn of(value: &Value) -> Self {
         let number = |value: Option<&Value>| {
             value.and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok())
@@ -106,7 +113,7 @@ fn text(value: &Value, key: &str) -> String {
     value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn seen(world: &World, args: &[&str]) -> Result<String, String> {
+fn seen(world: &TestEnv, args: &[&str]) -> Result<String, String> {
     let seen = world.prodigy(args);
     if seen.code == Some(0) && seen.stderr.is_empty() {
         return Ok(seen.stdout);

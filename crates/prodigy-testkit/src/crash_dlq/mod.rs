@@ -13,4 +13,4 @@ mod tests;
 mod trial;
 mod workflow;
 
-pub use trial::{DlqSurvived, dlq_trial, dlq_undisturbed};
+pub use trial::{DlqTrialReport, dlq_trial, dlq_undisturbed};

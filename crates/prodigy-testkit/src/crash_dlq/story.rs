@@ -8,9 +8,9 @@ use crate::crash::parsed;
 
 /// The state of a job, read from the journal.
 #[derive(Debug, Default)]
-pub(super) struct Story {
+pub(super) struct DlqJournal {
     /// The state of each item, by its id.
-    pub(super) items: BTreeMap<String, Life>,
+    pub(super) items: BTreeMap<String, DlqItemHistory>,
     /// True if the job is completed and was not resumed since.
     pub(super) is_over: bool,
     /// True while the merge into the user's branch is in progress.
@@ -26,8 +26,8 @@ pub(super) struct Story {
 
 /// The state of one item.
 #[derive(Debug, Default)]
-pub(super) struct Life {
-    stage: Stage,
+pub(super) struct DlqItemHistory {
+    stage: DlqItemStage,
     /// The number of times it was dead-lettered.
     pub(super) deaths: u32,
     /// The number of replays.
@@ -45,7 +45,7 @@ pub(super) struct Life {
 
 /// Where an item stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum DlqItemStage {
     #[default]
     Waiting,
     Dead,
@@ -53,14 +53,14 @@ enum Stage {
     LeftOut,
 }
 
-impl Life {
+impl DlqItemHistory {
     /// Returns the status that the entry of the item must have; `None` if there is none.
     pub(super) fn status(&self) -> Option<&'static str> {
         (self.deaths > 0).then_some(match self.stage {
-            Stage::Waiting => "replaying",
-            Stage::Dead => "open",
-            Stage::Done => "resolved",
-            Stage::LeftOut => "dropped",
+            DlqItemStage::Waiting => "replaying",
+            DlqItemStage::Dead => "open",
+            DlqItemStage::Done => "resolved",
+            DlqItemStage::LeftOut => "dropped",
         })
     }
 
@@ -71,12 +71,12 @@ impl Life {
 
     /// Returns whether it succeeded.
     pub(super) fn is_done(&self) -> bool {
-        self.stage == Stage::Done
+        self.stage == DlqItemStage::Done
     }
 
     /// Returns whether it is in the dead letter queue.
     pub(super) fn is_dead(&self) -> bool {
-        self.stage == Stage::Dead
+        self.stage == DlqItemStage::Dead
     }
 
     fn lose(&mut self) {
@@ -87,7 +87,7 @@ impl Life {
         let number = || record.get("attempt").and_then(Value::as_u64).unwrap_or_default();
         let attempt = || u32::try_from(number()).unwrap_or_default();
         match (kind, self.stage) {
-            ("agent_started", Stage::Waiting) => {
+            ("agent_started", DlqItemStage::Waiting) => {
                 // An attempt that began and never ended was cut off.
                 self.lose();
                 self.attempts.insert(attempt());
@@ -102,32 +102,32 @@ impl Life {
             ("agent_completed", _) => {
                 self.at_work = None;
                 if record.get("base") == record.get("head") {
-                    self.stage = Stage::Done;
+                    self.stage = DlqItemStage::Done;
                 }
             }
-            ("worktree_merged", Stage::Waiting) => self.stage = Stage::Done,
+            ("worktree_merged", DlqItemStage::Waiting) => self.stage = DlqItemStage::Done,
             ("worktree_merged", _) => return Err("was merged although it was over"),
-            ("item_dead_lettered", Stage::Waiting) => {
+            ("item_dead_lettered", DlqItemStage::Waiting) => {
                 self.lose();
                 let reason = record.pointer("/failure/kind").and_then(Value::as_str);
                 reason.unwrap_or_default().clone_into(&mut self.reason);
                 self.deaths += 1;
-                self.stage = Stage::Dead;
+                self.stage = DlqItemStage::Dead;
             }
             ("item_dead_lettered", _) => return Err("died although it was over"),
-            ("replay_started", Stage::Dead) => {
+            ("replay_started", DlqItemStage::Dead) => {
                 self.replays += 1;
-                self.stage = Stage::Waiting;
+                self.stage = DlqItemStage::Waiting;
             }
             ("replay_started", _) => return Err("was replayed although it was no dead letter"),
-            ("dlq_item_removed", _) => self.stage = Stage::LeftOut,
+            ("dlq_item_removed", _) => self.stage = DlqItemStage::LeftOut,
             _ => {}
         }
         Ok(())
     }
 }
 
-impl Story {
+impl DlqJournal {
     /// Reads a journal and checks that no item was started, merged or replayed out of turn.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let mut story = Self::default();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{entries, story::Story};
+use super::{entries, story::DlqJournal};
 
 /// Makes a journal of events; `event item attempt` or only `event`.
 fn journal(events: &[&str]) -> String {
@@ -26,9 +26,9 @@ fn journal(events: &[&str]) -> String {
 }
 
 fn told(events: &[&str]) -> String {
-    match Story::read(&journal(events)) {
+    match DlqJournal::read(&journal(events)) {
         Ok(story) => {
-            let show = |(id, life): (&String, &super::story::Life)| {
+            let show = |(id, life): (&String, &super::story::DlqItemHistory)| {
                 format!("{id} {:?} {:?} {}", life.status(), life.failures, life.replays)
             };
             story.items.iter().map(show).collect::<Vec<_>>().join(", ")
@@ -72,7 +72,7 @@ fn updates_of_the_checkout_without_a_merge_are_told() {
         let lines = events.iter().zip(1..).map(|((kind, new), seq)| {
             format!("{}\n", json!({"seq": seq, "event_type": kind, "new": new}))
         });
-        Story::read(&lines.collect::<String>()).unwrap().cut_off_updates.join(" ")
+        DlqJournal::read(&lines.collect::<String>()).unwrap().cut_off_updates.join(" ")
     };
     let (begun, merged) = ("checkout_update_started", ("worktree_merged", ""));
     assert_eq!(cut_off(&[(begun, "a"), merged]), "");
@@ -83,7 +83,7 @@ fn updates_of_the_checkout_without_a_merge_are_told() {
 
 /// Returns what is wrong with dead letters beside a journal.
 fn compared(letters: &[&Value], events: &[&str]) -> String {
-    let story = Story::read(&journal(events)).unwrap();
+    let story = DlqJournal::read(&journal(events)).unwrap();
     let text = letters.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let checked = entries::parsed(&text).and_then(|entries| entries::check(&entries, &story));
     checked.err().unwrap_or_else(|| "fine".to_owned())

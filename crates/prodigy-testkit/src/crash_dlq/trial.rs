@@ -8,12 +8,12 @@ use std::{
 
 use super::{
     check::{check_end, check_now},
-    story::{Life, Story},
-    workflow::{self, Case},
+    story::{DlqItemHistory, DlqJournal},
+    workflow::{self, DlqCase},
 };
 use crate::{
-    World,
-    killing::{Broken, Survived, Trial},
+    TestEnv,
+    killing::{CrashTrial, TrialFailure, TrialReport},
 };
 
 /// The longest that one start of prodigy may take, for each item.
@@ -47,9 +47,9 @@ const KINDS: &[&str] = &[
 
 /// A job whose dead letters survived, and what was in it.
 #[derive(Clone, Debug)]
-pub struct DlqSurvived {
+pub struct DlqTrialReport {
     /// The starts, the kills and the time.
-    pub survived: Survived,
+    pub survived: TrialReport,
     /// The duration of the first replay that was not killed.
     pub replay: Duration,
     /// The number of times items were dead-lettered.
@@ -63,7 +63,7 @@ pub struct DlqSurvived {
 }
 
 /// Runs the job and replays its dead letters without killing anything, and checks it.
-pub fn dlq_undisturbed(binary: &Path, items: u32) -> Result<DlqSurvived, Box<Broken>> {
+pub fn dlq_undisturbed(binary: &Path, items: u32) -> Result<DlqTrialReport, Box<TrialFailure>> {
     dlq_trial(binary, 0, Duration::ZERO, items)
 }
 
@@ -75,8 +75,8 @@ pub fn dlq_trial(
     seed: u64,
     span: Duration,
     items: u32,
-) -> Result<DlqSurvived, Box<Broken>> {
-    let world = World::with_repo(binary);
+) -> Result<DlqTrialReport, Box<TrialFailure>> {
+    let world = TestEnv::with_repo(binary);
     let path = ledger(&world);
     fs::create_dir(&path).unwrap();
     let world = world.env("LEDGER", &path.to_string_lossy());
@@ -85,7 +85,7 @@ pub fn dlq_trial(
     world.write(".prodigy/replay-policy.yml", workflow::POLICY);
     world.commit_all("workflow");
     let base = world.git(&["rev-parse", "HEAD"]);
-    let mut trial = Trial::new(world, "dlq.yml", seed)
+    let mut trial = CrashTrial::new(world, "dlq.yml", seed)
         .limit(Duration::from_secs(60) + LIMIT_PER_ITEM * items)
         .with_bursts()
         .with_records(KINDS);
@@ -96,15 +96,15 @@ pub fn dlq_trial(
 }
 
 /// Returns where the items write down what they do.
-pub(super) fn ledger(world: &World) -> PathBuf {
+pub(super) fn ledger(world: &TestEnv) -> PathBuf {
     world.root().join("ledger")
 }
 
-fn survived(trial: &Trial, story: &Story, replay: Duration) -> DlqSurvived {
-    let count = |of: fn(&Life) -> usize| {
+fn survived(trial: &CrashTrial, story: &DlqJournal, replay: Duration) -> DlqTrialReport {
+    let count = |of: fn(&DlqItemHistory) -> usize| {
         u32::try_from(story.items.values().map(of).sum::<usize>()).unwrap()
     };
-    DlqSurvived {
+    DlqTrialReport {
         survived: trial.survived(),
         replay,
         deaths: story.items.values().map(|life| life.deaths).sum(),
@@ -115,11 +115,11 @@ fn survived(trial: &Trial, story: &Story, replay: Duration) -> DlqSurvived {
 }
 
 fn run(
-    trial: &mut Trial,
+    trial: &mut CrashTrial,
     span: Duration,
     base: &str,
-    cases: &[Case],
-) -> Result<(Story, Duration), String> {
+    cases: &[DlqCase],
+) -> Result<(DlqJournal, Duration), String> {
     // The run before the first replay is the business of another trial; now and then it is
     // killed all the same, because what it leaves is what is replayed.
     let first = if trial.pick(4) == 0 { span } else { Duration::ZERO };
@@ -153,9 +153,14 @@ fn run(
 }
 
 /// Returns what is started next; nothing once the job is over and all is replayed that may be.
-fn next(trial: &mut Trial, job: &str, story: &Story, cases: &[Case]) -> Option<Vec<String>> {
+fn next(
+    trial: &mut CrashTrial,
+    job: &str,
+    story: &DlqJournal,
+    cases: &[DlqCase],
+) -> Option<Vec<String>> {
     let stays = |id: &String| cases.iter().any(|case| case.stays_dead() && case.id() == *id);
-    let is_left = |life: &Life| matches!(life.status(), Some("open" | "replaying"));
+    let is_left = |life: &DlqItemHistory| matches!(life.status(), Some("open" | "replaying"));
     let left: Vec<_> =
         story.items.iter().filter(|(id, life)| is_left(life) && !stays(id)).collect();
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();

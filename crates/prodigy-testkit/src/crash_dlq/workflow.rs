@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::{
-    remains::LostWork,
-    repository::{Piece, item_id},
+    remains::FailedItemWork,
+    repository::{ItemCommit, item_id},
 };
 
 /// Everything but the items. `LEDGER` is a directory outside of the repository.
@@ -74,7 +74,7 @@ map:
 
 /// The way in which an item fails, until its first successful attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum DlqFault {
     /// With an exit code; it may be replayed.
     Plain,
     /// By taking too long; it may be replayed. On a busy machine it may fail once more.
@@ -87,25 +87,25 @@ pub(super) enum Fault {
 
 /// One of the items.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Case {
+pub(super) struct DlqCase {
     number: u32,
     items: u32,
     /// The way in which it fails.
-    pub(super) fault: Fault,
+    pub(super) fault: DlqFault,
     /// The first attempt that succeeds.
     pub(super) from: u32,
 }
 
-impl Case {
+impl DlqCase {
     /// Returns the id that prodigy gives it.
     pub(super) fn id(self) -> String {
         item_id(self.number, self.items)
     }
 
     /// Returns what of it must be in `main`, or must not.
-    pub(super) fn piece(self, is_done: bool) -> Piece {
+    pub(super) fn piece(self, is_done: bool) -> ItemCommit {
         let number = self.number;
-        Piece {
+        ItemCommit {
             id: self.id(),
             file: format!("own/{number}.txt"),
             content: format!("first {number}\nsecond {number}\n"),
@@ -115,44 +115,44 @@ impl Case {
     }
 
     /// Returns what it leaves when it dies.
-    pub(super) fn lost(self) -> LostWork {
+    pub(super) fn lost(self) -> FailedItemWork {
         let number = self.number;
         let note = || (format!("own/{number}.note"), format!("note {number}\n"));
-        LostWork {
+        FailedItemWork {
             uncommitted: (format!("own/{number}.txt"), format!("first {number}\n")),
-            committed: (self.fault == Fault::Plain).then(note),
+            committed: (self.fault == DlqFault::Plain).then(note),
         }
     }
 
     /// Returns whether it stays a dead letter.
     pub(super) fn stays_dead(self) -> bool {
-        self.fault == Fault::Refused && self.from > 1
+        self.fault == DlqFault::Refused && self.from > 1
     }
 }
 
 /// Returns the items of a job of this size.
-pub(super) fn cases(items: u32) -> Vec<Case> {
+pub(super) fn cases(items: u32) -> Vec<DlqCase> {
     let case = |number: u32| {
         let fault = match number % 10 {
-            2 | 6 => Fault::Slow,
-            4 | 8 => Fault::Invalid,
-            0 => Fault::Refused,
-            _ => Fault::Plain,
+            2 | 6 => DlqFault::Slow,
+            4 | 8 => DlqFault::Invalid,
+            0 => DlqFault::Refused,
+            _ => DlqFault::Plain,
         };
-        Case { number, items, fault, from: 1 + (number * 7 / 3) % 4 }
+        DlqCase { number, items, fault, from: 1 + (number * 7 / 3) % 4 }
     };
     (1..=items).map(case).collect()
 }
 
 /// Returns the workflow with these items.
-pub(super) fn text(cases: &[Case]) -> String {
+pub(super) fn text(cases: &[DlqCase]) -> String {
     let mut text = TEXT.to_owned();
     for case in cases {
         let kind = match case.fault {
-            Fault::Plain => "plain",
-            Fault::Slow => "slow",
-            Fault::Invalid => "invalid",
-            Fault::Refused => "refused",
+            DlqFault::Plain => "plain",
+            DlqFault::Slow => "slow",
+            DlqFault::Invalid => "invalid",
+            DlqFault::Refused => "refused",
         };
         let (number, from) = (case.number, case.from);
         writeln!(text, "      - {{n: {number}, kind: {kind}, from: {from}}}").unwrap();

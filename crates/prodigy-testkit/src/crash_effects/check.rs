@@ -9,18 +9,18 @@ use serde_json::Value;
 
 use super::{
     trial::outside,
-    workflow::{Case, lasting},
+    workflow::{EffectCase, lasting},
 };
 use crate::{
-    World,
+    TestEnv,
     crash::parsed,
-    killing::{Trial, check_processes},
+    killing::{CrashTrial, check_processes},
     repository::check_agrees,
 };
 
 /// The state of a job, read from the journal.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct EffectJournal {
     /// True if the job is completed and was not resumed since.
     pub(super) is_over: bool,
     /// The items that are in the dead letter queue.
@@ -33,7 +33,7 @@ pub(super) struct Told {
     known: BTreeSet<String>,
 }
 
-impl Told {
+impl EffectJournal {
     /// Returns whether nobody knows if a change of an item was made.
     pub(super) fn is_open(&self, item: &str) -> bool {
         let of_item = format!(":{item}:");
@@ -80,15 +80,15 @@ impl Told {
 }
 
 /// Checks what must hold at any moment, and returns what the journal says.
-pub(super) fn check_now(trial: &Trial, job: &str) -> Result<Told, String> {
-    let told = Told::read(&trial.records(job))?;
+pub(super) fn check_now(trial: &CrashTrial, job: &str) -> Result<EffectJournal, String> {
+    let told = EffectJournal::read(&trial.records(job))?;
     let text = fs::read_to_string(outside(&trial.world)).unwrap();
     check_made(&text, job, &told)?;
     Ok(told)
 }
 
 /// Checks that nothing was changed twice, and nothing before there was a record of it.
-fn check_made(text: &str, job: &str, told: &Told) -> Result<(), String> {
+fn check_made(text: &str, job: &str, told: &EffectJournal) -> Result<(), String> {
     let own = format!("{job}:");
     for (change, keys) in made(text).into_iter().filter(|(change, _)| change.starts_with(&own)) {
         if keys.len() > 1 {
@@ -111,7 +111,7 @@ fn made(text: &str) -> BTreeMap<&str, Vec<&str>> {
 }
 
 /// Checks that whoever came to the end of its steps made all changes of the workflow of then.
-fn check_passed(passed: &str, text: &str, job: &str, cases: &[Case]) -> Result<(), String> {
+fn check_passed(passed: &str, text: &str, job: &str, cases: &[EffectCase]) -> Result<(), String> {
     let own = format!("{job}:");
     let made = made(text);
     for line in passed.lines().filter(|line| line.starts_with(&own)) {
@@ -128,7 +128,11 @@ fn check_passed(passed: &str, text: &str, job: &str, cases: &[Case]) -> Result<(
 }
 
 /// Checks everything that must hold once nothing more can be done without a person.
-pub(super) fn check_end(trial: &Trial, job: &str, cases: &[Case]) -> Result<Told, String> {
+pub(super) fn check_end(
+    trial: &CrashTrial,
+    job: &str,
+    cases: &[EffectCase],
+) -> Result<EffectJournal, String> {
     let world = &trial.world;
     let told = check_now(trial, job)?;
     let text = fs::read_to_string(outside(world)).unwrap();
@@ -162,7 +166,7 @@ pub(super) fn check_end(trial: &Trial, job: &str, cases: &[Case]) -> Result<Told
 }
 
 /// Checks that a dead letter is one of which nobody can know more, and says so.
-fn check_unknown(world: &World, job: &str, case: Case) -> Result<(), String> {
+fn check_unknown(world: &TestEnv, job: &str, case: EffectCase) -> Result<(), String> {
     let id = case.id();
     let seen = world.prodigy(&["dlq", "inspect", job, &id]);
     let entry: Value = serde_json::from_str(&seen.stdout)
@@ -178,10 +182,10 @@ fn check_unknown(world: &World, job: &str, case: Case) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn told(records: &[&str]) -> Told {
+    fn told(records: &[&str]) -> EffectJournal {
         let lines = records.iter().enumerate();
         let lines = lines.map(|(at, rest)| format!("{{\"seq\":{},{rest}}}", at + 1));
-        Told::read(&lines.collect::<Vec<_>>().join("\n")).unwrap()
+        EffectJournal::read(&lines.collect::<Vec<_>>().join("\n")).unwrap()
     }
 
     #[test]

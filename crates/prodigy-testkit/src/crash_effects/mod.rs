@@ -12,4 +12,4 @@ mod check;
 mod trial;
 mod workflow;
 
-pub use trial::{EffectsSurvived, effects_trial, effects_undisturbed};
+pub use trial::{EffectTrialReport, effects_trial, effects_undisturbed};

@@ -7,12 +7,12 @@ use std::{
 };
 
 use super::{
-    check::{Told, check_end, check_now},
-    workflow::{self, Case, PROGRAM, Variant},
+    check::{EffectJournal, check_end, check_now},
+    workflow::{self, EffectCase, PROGRAM, WorkflowVariant},
 };
 use crate::{
-    World,
-    killing::{Broken, Survived, Trial},
+    TestEnv,
+    killing::{CrashTrial, TrialFailure, TrialReport},
 };
 
 /// The longest that one start of prodigy may take, for each item.
@@ -32,9 +32,9 @@ const KINDS: &[&str] = &["effect_prepared", "effect_committed"];
 
 /// A job whose changes outside survived.
 #[derive(Clone, Debug)]
-pub struct EffectsSurvived {
+pub struct EffectTrialReport {
     /// The starts, the kills and the time.
-    pub survived: Survived,
+    pub survived: TrialReport,
     /// The duration of the run, if it was not killed.
     pub run: Duration,
     /// The number of side effects that were made.
@@ -48,7 +48,10 @@ pub struct EffectsSurvived {
 }
 
 /// Runs the job without killing anything, and checks it.
-pub fn effects_undisturbed(binary: &Path, items: u32) -> Result<EffectsSurvived, Box<Broken>> {
+pub fn effects_undisturbed(
+    binary: &Path,
+    items: u32,
+) -> Result<EffectTrialReport, Box<TrialFailure>> {
     effects_trial(binary, 1, Duration::ZERO, items)
 }
 
@@ -61,8 +64,8 @@ pub fn effects_trial(
     seed: u64,
     span: Duration,
     items: u32,
-) -> Result<EffectsSurvived, Box<Broken>> {
-    let world = World::with_repo(binary);
+) -> Result<EffectTrialReport, Box<TrialFailure>> {
+    let world = TestEnv::with_repo(binary);
     let ledger = world.root().join("ledger");
     fs::create_dir(&ledger).unwrap();
     fs::write(ledger.join("make"), PROGRAM).unwrap();
@@ -70,14 +73,14 @@ pub fn effects_trial(
     let world = world.env("LEDGER", &ledger.to_string_lossy());
     let cases = if seed.is_multiple_of(STEPS_EVERY) { Vec::new() } else { workflow::cases(items) };
     let file = ledger.join("effects.yml");
-    let trial = Trial::new(world, &file.to_string_lossy(), seed)
+    let trial = CrashTrial::new(world, &file.to_string_lossy(), seed)
         .limit(Duration::from_secs(60) + LIMIT_PER_ITEM * items)
         .with_records(KINDS)
         .with_bursts();
-    let mut course = Course { trial, cases, file, changed: 0, refused: 0 };
+    let mut course = EffectTrial { trial, cases, file, changed: 0, refused: 0 };
     let began = Instant::now();
     match course.run(span) {
-        Ok((told, run)) => Ok(EffectsSurvived {
+        Ok((told, run)) => Ok(EffectTrialReport {
             survived: course.trial.survived(),
             run: run.saturating_duration_since(began),
             made: u32::try_from(lines(&course.trial.world).len()).unwrap(),
@@ -90,29 +93,29 @@ pub fn effects_trial(
 }
 
 /// Returns the file that the steps add to.
-pub(super) fn outside(world: &World) -> PathBuf {
+pub(super) fn outside(world: &TestEnv) -> PathBuf {
     world.root().join("ledger/outside")
 }
 
 /// Returns the changes that were made, one line each.
-fn lines(world: &World) -> Vec<String> {
+fn lines(world: &TestEnv) -> Vec<String> {
     fs::read_to_string(outside(world)).unwrap().lines().map(str::to_owned).collect()
 }
 
 /// A trial that is under way.
-struct Course {
-    trial: Trial,
-    cases: Vec<Case>,
+struct EffectTrial {
+    trial: CrashTrial,
+    cases: Vec<EffectCase>,
     file: PathBuf,
     changed: u32,
     refused: u32,
 }
 
-impl Course {
+impl EffectTrial {
     /// Runs the trial; returns what the journal says in the end, and when the first run was
     /// done.
-    fn run(&mut self, span: Duration) -> Result<(Told, Instant), String> {
-        let mut variant = Variant::first(&mut self.trial, &self.cases);
+    fn run(&mut self, span: Duration) -> Result<(EffectJournal, Instant), String> {
+        let mut variant = WorkflowVariant::first(&mut self.trial, &self.cases);
         fs::write(&self.file, &variant.text).unwrap();
         let mut kills_left = if span.is_zero() { 0 } else { 1 + self.trial.pick(MOST_KILLS) };
         let job = self.begin(span, &mut kills_left)?;
@@ -173,13 +176,14 @@ impl Course {
     }
 
     /// Returns what is started next; nothing once only a person can decide what is left.
-    fn next(&mut self, job: &str, told: &Told) -> Option<Vec<String>> {
+    fn next(&mut self, job: &str, told: &EffectJournal) -> Option<Vec<String>> {
         let words =
             |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let is_open = |case: &Case| told.is_open(&case.id());
+        let is_open = |case: &EffectCase| told.is_open(&case.id());
         // Of what cannot be checked and may have been made, a person would have to decide.
-        let is_left =
-            |case: &&Case| told.dead.contains(&case.id()) && (case.can_check || !is_open(case));
+        let is_left = |case: &&EffectCase| {
+            told.dead.contains(&case.id()) && (case.can_check || !is_open(case))
+        };
         let left: Vec<String> = self.cases.iter().filter(is_left).map(|case| case.id()).collect();
         if !told.is_over && (left.is_empty() || self.trial.pick(2) == 0) {
             let mut args = words(&["resume", job, "-y"]);

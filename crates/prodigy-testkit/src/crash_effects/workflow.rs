@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
-use crate::{killing::Trial, repository::item_id};
+use crate::{killing::CrashTrial, repository::item_id};
 
 /// The head of a workflow with items, before its steps.
 const POLICY: &str = "name: crash-effects
@@ -31,14 +31,14 @@ pub(super) const PROGRAM: &str = "\
 
 /// One of the items.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Case {
+pub(super) struct EffectCase {
     number: u32,
     items: u32,
     /// True if its step has a `check` for the side effect.
     pub(super) can_check: bool,
 }
 
-impl Case {
+impl EffectCase {
     /// Returns the id that prodigy gives it.
     pub(super) fn id(self) -> String {
         item_id(self.number, self.items)
@@ -55,12 +55,12 @@ impl Case {
 }
 
 /// Returns the items of a job of this size.
-pub(super) fn cases(items: u32) -> Vec<Case> {
-    (1..=items).map(|number| Case { number, items, can_check: number % 3 != 0 }).collect()
+pub(super) fn cases(items: u32) -> Vec<EffectCase> {
+    (1..=items).map(|number| EffectCase { number, items, can_check: number % 3 != 0 }).collect()
 }
 
 /// The changes that every job makes, whatever its workflow is changed to, by phase.
-pub(super) fn lasting(cases: &[Case], phase: &str) -> &'static [&'static str] {
+pub(super) fn lasting(cases: &[EffectCase], phase: &str) -> &'static [&'static str] {
     match phase {
         "steps" => &["one", "two", "three"],
         "setup" => &["begin"],
@@ -75,21 +75,21 @@ pub(super) type Extras = BTreeSet<u64>;
 
 /// One text of the workflow.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Variant {
+pub(super) struct WorkflowVariant {
     /// The text.
     pub(super) text: String,
     /// The steps that are not always there and make a change.
     pub(super) extras: Extras,
 }
 
-impl Variant {
+impl WorkflowVariant {
     /// Returns the workflow as a job begins with it; without items it has steps only.
-    pub(super) fn first(trial: &mut Trial, cases: &[Case]) -> Self {
+    pub(super) fn first(trial: &mut CrashTrial, cases: &[EffectCase]) -> Self {
         Self::with(trial, cases, Extras::new())
     }
 
     /// Returns the workflow with steps inserted and removed.
-    pub(super) fn changed(&self, trial: &mut Trial, cases: &[Case]) -> Self {
+    pub(super) fn changed(&self, trial: &mut CrashTrial, cases: &[EffectCase]) -> Self {
         let mut extras = self.extras.clone();
         let number = trial.pick(4);
         if !extras.insert(number) {
@@ -98,7 +98,7 @@ impl Variant {
         Self::with(trial, cases, extras)
     }
 
-    fn with(trial: &mut Trial, cases: &[Case], extras: Extras) -> Self {
+    fn with(trial: &mut CrashTrial, cases: &[EffectCase], extras: Extras) -> Self {
         let own = |name: &str, number: u32| make(name, number, "none", true, "");
         if cases.is_empty() {
             let steps = vec![own("one", 3), own("two", 4), own("three", 9)];
@@ -143,7 +143,7 @@ fn make(name: &str, number: u32, how: &str, can_check: bool, more: &str) -> Stri
 
 /// Returns the steps with others between them that change nothing, or something else; the last
 /// one says how far it came.
-fn list(trial: &mut Trial, phase: &str, steps: Vec<String>, extras: &Extras) -> String {
+fn list(trial: &mut CrashTrial, phase: &str, steps: Vec<String>, extras: &Extras) -> String {
     let mut steps = steps;
     for number in extras {
         let at = trial.pick(steps.len() as u64 + 1);

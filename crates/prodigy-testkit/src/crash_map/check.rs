@@ -3,29 +3,29 @@
 use std::{collections::BTreeMap, fs};
 
 use super::{
-    journal::Account,
-    workflow::{ATTEMPTS, Work},
+    journal::MapJournal,
+    workflow::{ATTEMPTS, MapCase},
 };
 use crate::{
-    World,
-    killing::{Trial, check_processes},
-    ledger::{self, Traces},
+    TestEnv,
+    killing::{CrashTrial, check_processes},
+    ledger::{self, AttemptLog},
     remains::{check_kept, check_remains},
     repository::{
-        Piece, check_agrees, check_branch, check_checkout, check_refs, check_worktrees, shown,
+        ItemCommit, check_agrees, check_branch, check_checkout, check_refs, check_worktrees, shown,
         subjects,
     },
 };
 
 /// Checks everything that must hold once the job is done.
 pub(super) fn check(
-    trial: &Trial,
+    trial: &CrashTrial,
     job: &str,
     base: &str,
-    works: &[Work],
-) -> Result<Account, String> {
+    works: &[MapCase],
+) -> Result<MapJournal, String> {
     let world = &trial.world;
-    let account = Account::read(&trial.records(job))?;
+    let account = MapJournal::read(&trial.records(job))?;
     account.check(works)?;
     check_lost(trial, job, works)?;
     check_branch(world, &pieces(works, &account))?;
@@ -45,7 +45,7 @@ pub(super) fn check(
 
 /// Checks that nothing is lost of what failed items left, and of what successful ones left
 /// uncommitted.
-fn check_lost(trial: &Trial, job: &str, works: &[Work]) -> Result<(), String> {
+fn check_lost(trial: &CrashTrial, job: &str, works: &[MapCase]) -> Result<(), String> {
     let journal = trial.records(job);
     let of = |item: &str| works.iter().find(|work| work.id() == item);
     check_remains(&trial.world, &journal, |item| of(item).and_then(|work| work.lost()))?;
@@ -53,12 +53,12 @@ fn check_lost(trial: &Trial, job: &str, works: &[Work]) -> Result<(), String> {
 }
 
 /// Returns what of the items must be in `main`.
-pub(super) fn pieces(works: &[Work], account: &Account) -> Vec<Piece> {
+pub(super) fn pieces(works: &[MapCase], account: &MapJournal) -> Vec<ItemCommit> {
     works.iter().map(|work| work.piece(!account.is_dead(&work.id()))).collect()
 }
 
 /// Checks that no attempt ran too often. A kill may cut off an attempt and so allow one more.
-fn check_ledger(items: &BTreeMap<String, Traces>, kills: u32) -> Result<(), String> {
+fn check_ledger(items: &BTreeMap<String, AttemptLog>, kills: u32) -> Result<(), String> {
     for (item, traces) in items {
         let (starts, ends) = (traces.starts.len(), traces.ends);
         if u32::try_from(starts).is_ok_and(|starts| starts > ATTEMPTS + kills) || ends > 1 + kills {
@@ -71,7 +71,7 @@ fn check_ledger(items: &BTreeMap<String, Traces>, kills: u32) -> Result<(), Stri
 }
 
 /// Checks that the reduce phase ran once and was told the truth.
-fn check_reduce(world: &World, items: usize, account: &Account) -> Result<(), String> {
+fn check_reduce(world: &TestEnv, items: usize, account: &MapJournal) -> Result<(), String> {
     let (successful, _, _) = account.totals();
     let expected = format!("{successful} of {items}\n");
     let found = shown(world, "reduced.txt").unwrap_or_default();
@@ -85,14 +85,14 @@ fn check_reduce(world: &World, items: usize, account: &Account) -> Result<(), St
 /// Checks what must hold after each kill: nothing of failed items is lost, and the checkout is as
 /// it was, for as long as the final merge has not begun.
 pub(super) fn check_killed(
-    trial: &Trial,
+    trial: &CrashTrial,
     job: &str,
     base: &str,
-    works: &[Work],
+    works: &[MapCase],
 ) -> Result<(), String> {
     let world = &trial.world;
     check_lost(trial, job, works)?;
-    if Account::read(&trial.records(job))?.is_merging {
+    if MapJournal::read(&trial.records(job))?.is_merging {
         return Ok(());
     }
     let (head, status) = (world.git(&["rev-parse", "HEAD"]), world.git(&["status", "--porcelain"]));
@@ -103,7 +103,7 @@ pub(super) fn check_killed(
 }
 
 /// Returns whether a name is that of a failed item; what was put aside may have a suffix.
-fn names_dead(name: &str, account: &Account, works: &[Work]) -> bool {
+fn names_dead(name: &str, account: &MapJournal, works: &[MapCase]) -> bool {
     let ids = works.iter().map(|work| work.id()).filter(|id| account.is_dead(id));
     ids.into_iter().any(|id| name.contains(&id))
 }

@@ -2,15 +2,15 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
-use crate::World;
+use crate::TestEnv;
 
 /// Everything in a checkout that belongs to the user: files, index, HEAD, branch and stash.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Checkout(BTreeMap<String, Vec<u8>>);
+pub(super) struct CheckoutContents(BTreeMap<String, Vec<u8>>);
 
-impl Checkout {
+impl CheckoutContents {
     /// Reads everything, without git writing anything back.
-    pub(super) fn read(world: &World) -> Self {
+    pub(super) fn read(world: &TestEnv) -> Self {
         let mut parts = BTreeMap::new();
         files(&world.repo(), "", &mut parts);
         for name in ["index", "HEAD", "ORIG_HEAD", "MERGE_HEAD", "logs/HEAD", "logs/refs/stash"] {
@@ -71,12 +71,12 @@ mod tests {
 
     #[test]
     fn every_change_is_noticed_and_looking_changes_nothing() {
-        let world = World::with_repo("prodigy");
+        let world = TestEnv::with_repo("prodigy");
         world.write("README.md", "changed\n");
         world.git(&["stash"]);
-        let before = Checkout::read(&world);
+        let before = CheckoutContents::read(&world);
         let said = || {
-            let said = before.check_same(&Checkout::read(&world));
+            let said = before.check_same(&CheckoutContents::read(&world));
             said.err().unwrap_or_else(|| "same".to_owned())
         };
         assert_eq!(said(), "same");

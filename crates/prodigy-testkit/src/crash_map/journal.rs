@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::workflow::{ATTEMPTS, Kind, Work};
+use super::workflow::{ATTEMPTS, MapCase, MapFault};
 use crate::crash::parsed;
 
 /// The events of the journal, counted.
 #[derive(Debug, Default)]
-pub(super) struct Account {
-    items: BTreeMap<String, Fate>,
+pub(super) struct MapJournal {
+    items: BTreeMap<String, MapItemHistory>,
     /// The number of times the circuit breaker opened.
     pub(super) opened: u32,
     /// The number of merges of the job's branch into the user's.
@@ -22,7 +22,7 @@ pub(super) struct Account {
 
 /// The events of one item, counted.
 #[derive(Debug, Default)]
-struct Fate {
+struct MapItemHistory {
     queued: u32,
     completed: u32,
     merged: u32,
@@ -33,7 +33,7 @@ struct Fate {
     is_poison: bool,
 }
 
-impl Account {
+impl MapJournal {
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let mut account = Self::default();
         for record in parsed(text)? {
@@ -46,7 +46,7 @@ impl Account {
         let text = |key| record.get(key).and_then(Value::as_str).unwrap_or_default();
         let item = text("item_id");
         let kind = record.pointer("/failure/kind").and_then(Value::as_str);
-        let mut fate = Fate::default();
+        let mut fate = MapItemHistory::default();
         let fate = if item.is_empty() {
             &mut fate
         } else {
@@ -77,7 +77,7 @@ impl Account {
 
     /// Returns how many items succeeded, were dead-lettered, and among these as poison.
     pub(super) fn totals(&self) -> (u32, u32, u32) {
-        let count = |of: fn(&Fate) -> bool| {
+        let count = |of: fn(&MapItemHistory) -> bool| {
             let found = self.items.values().filter(|fate| of(fate)).count();
             u32::try_from(found).unwrap()
         };
@@ -85,7 +85,7 @@ impl Account {
     }
 
     /// Checks that every item and the job itself ended exactly once, and as it must.
-    pub(super) fn check(&self, works: &[Work]) -> Result<(), String> {
+    pub(super) fn check(&self, works: &[MapCase]) -> Result<(), String> {
         self.check_items(works)?;
         match (self.completed, self.final_merges) {
             (1, 1) => Ok(()),
@@ -96,7 +96,7 @@ impl Account {
     }
 
     /// Checks that every item ended exactly once, and as it must.
-    pub(super) fn check_items(&self, works: &[Work]) -> Result<(), String> {
+    pub(super) fn check_items(&self, works: &[MapCase]) -> Result<(), String> {
         for work in works {
             let id = work.id();
             let fate = self.items.get(&id).ok_or_else(|| format!("{id} is not in the journal"))?;
@@ -111,21 +111,21 @@ impl Account {
     }
 }
 
-impl Fate {
-    fn check(&self, work: Work) -> Result<(), &'static str> {
+impl MapItemHistory {
+    fn check(&self, work: MapCase) -> Result<(), &'static str> {
         // Its steps fail only if something happened to the worktree under their hands.
         let most = match work.kind {
-            Kind::Plain | Kind::Loose | Kind::Agent => 0,
-            Kind::Once => 1,
-            Kind::Never => ATTEMPTS,
+            MapFault::Plain | MapFault::Loose | MapFault::Agent => 0,
+            MapFault::Once => 1,
+            MapFault::Never => ATTEMPTS,
         };
         if self.failed > most {
             return Err("failed although it works");
         }
         match (self.queued, self.completed, self.merged, self.dead, self.skipped) {
-            (1, 1, 1, 0, 0) if work.kind == Kind::Never => Err("succeeded although it fails"),
+            (1, 1, 1, 0, 0) if work.kind == MapFault::Never => Err("succeeded although it fails"),
             (1, 1, 1, 0, 0) => Ok(()),
-            (1, 0, 0, 1, 0) if self.is_poison || work.kind == Kind::Never => Ok(()),
+            (1, 0, 0, 1, 0) if self.is_poison || work.kind == MapFault::Never => Ok(()),
             (1, 0, 0, 1, 0) => Err("dead-lettered although it works"),
             _ => Err("not accounted for exactly once"),
         }
@@ -150,7 +150,7 @@ mod tests {
             text = format!("{text}{record}\n");
         }
         let works: Vec<_> = works(1).collect();
-        let checked = Account::read(&text).and_then(|account| account.check(&works));
+        let checked = MapJournal::read(&text).and_then(|account| account.check(&works));
         checked.err().unwrap_or_else(|| "fine".to_owned())
     }
 

@@ -14,5 +14,5 @@ mod tests;
 mod trial;
 mod workflow;
 
-pub use scale::{Scaled, scale};
-pub use trial::{MapSurvived, map_trial, map_undisturbed};
+pub use scale::{ScaleReport, scale};
+pub use trial::{MapTrialReport, map_trial, map_undisturbed};

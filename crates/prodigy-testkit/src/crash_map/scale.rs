@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{check::pieces, checkout::Checkout, journal::Account, workflow};
+use super::{check::pieces, checkout::CheckoutContents, journal::MapJournal, workflow};
 use crate::{
-    World,
-    killing::{Broken, check_processes},
+    TestEnv,
+    killing::{TrialFailure, check_processes},
     ledger::most_at_once,
     repository::{check_agrees, check_branch, check_refs, check_worktrees},
 };
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A large job that went well.
 #[derive(Clone, Copy, Debug)]
-pub struct Scaled {
+pub struct ScaleReport {
     /// The duration of the job, without the merge.
     pub duration: Duration,
     /// The largest number of items in flight at once.
@@ -35,25 +35,25 @@ pub struct Scaled {
 
 /// Runs a large job without `-y`, checks that it changes nothing in the user's checkout, merges
 /// it with the command that prodigy prints, and checks every item.
-pub fn scale(binary: &Path, items: u32, slots: u32) -> Result<Scaled, Box<Broken>> {
-    let world = World::with_repo(binary);
+pub fn scale(binary: &Path, items: u32, slots: u32) -> Result<ScaleReport, Box<TrialFailure>> {
+    let world = TestEnv::with_repo(binary);
     let ledger = world.root().join("ledger");
     fs::create_dir(&ledger).unwrap();
     let world = world.env("LEDGER", &ledger.to_string_lossy());
     let output = world.root().join("output.log");
     run(&world, &output, items, slots).map_err(|message| {
         let transcript = fs::read_to_string(&output).unwrap_or_default();
-        Box::new(Broken { message, transcript, world })
+        Box::new(TrialFailure { message, transcript, world })
     })
 }
 
-fn run(world: &World, output: &Path, items: u32, slots: u32) -> Result<Scaled, String> {
+fn run(world: &TestEnv, output: &Path, items: u32, slots: u32) -> Result<ScaleReport, String> {
     let (text, works) = workflow::large(items, slots);
     furnish(world, &text);
-    let before = Checkout::read(world);
+    let before = CheckoutContents::read(world);
     let (duration, looks) = job(world, output, &before, items)?;
-    before.check_same(&Checkout::read(world))?;
-    let account = Account::read(&world.prodigy(&["events", JOB, "--json"]).stdout)?;
+    before.check_same(&CheckoutContents::read(world))?;
+    let account = MapJournal::read(&world.prodigy(&["events", JOB, "--json"]).stdout)?;
     account.check_items(&works)?;
     // The job's own branch and worktree wait for the merge; nothing else does.
     check_refs(world, |branch| branch == format!("{JOB}/job"))?;
@@ -67,11 +67,11 @@ fn run(world: &World, output: &Path, items: u32, slots: u32) -> Result<Scaled, S
         return Err(format!("{most_at_once} items were at work at once, not {slots}"));
     }
     check_agrees(world, &["verify", JOB])?;
-    Ok(Scaled { duration, most_at_once, looks })
+    Ok(ScaleReport { duration, most_at_once, looks })
 }
 
 /// Gives the user something to lose: a stash, a changed file, untracked and ignored files.
-fn furnish(world: &World, text: &str) {
+fn furnish(world: &TestEnv, text: &str) {
     world.write("scale.yml", text);
     world.write(".gitignore", "*.tmp\n");
     world.commit_all("workflow");
@@ -84,9 +84,9 @@ fn furnish(world: &World, text: &str) {
 
 /// Runs the job and looks at the checkout all the while; returns how long it took.
 fn job(
-    world: &World,
+    world: &TestEnv,
     output: &Path,
-    before: &Checkout,
+    before: &CheckoutContents,
     items: u32,
 ) -> Result<(Duration, u32), String> {
     let limit = Duration::from_secs(120) + Duration::from_millis(600) * items;
@@ -97,7 +97,7 @@ fn job(
     let mut looks = 0;
     loop {
         let ended = child.try_wait().unwrap();
-        let seen = before.check_same(&Checkout::read(world));
+        let seen = before.check_same(&CheckoutContents::read(world));
         looks += 1;
         if let Some(status) = ended {
             return match status.code() {
@@ -116,7 +116,7 @@ fn job(
 }
 
 /// Runs the command that prodigy printed, as a person would.
-fn merge(world: &World, output: &Path) -> Result<(), String> {
+fn merge(world: &TestEnv, output: &Path) -> Result<(), String> {
     let text = fs::read_to_string(output).unwrap_or_default();
     let printed = text.split('`').find(|words| words.starts_with("git merge "));
     let command = printed.ok_or("no command to merge was printed")?;

@@ -8,8 +8,8 @@ use std::{
 
 use super::{check, workflow};
 use crate::{
-    World,
-    killing::{Broken, FIRST_WRITE, Survived, Trial},
+    TestEnv,
+    killing::{CrashTrial, FIRST_WRITE, TrialFailure, TrialReport},
 };
 
 /// The longest that one start of prodigy may take, for each item.
@@ -46,9 +46,9 @@ const KINDS: &[&str] = &[
 
 /// A job that survived, and what was in it.
 #[derive(Clone, Debug)]
-pub struct MapSurvived {
+pub struct MapTrialReport {
     /// The starts, the kills and the time.
-    pub survived: Survived,
+    pub survived: TrialReport,
     /// The number of items that succeeded.
     pub successful: u32,
     /// The number of items that were dead-lettered.
@@ -60,7 +60,7 @@ pub struct MapSurvived {
 }
 
 /// Runs the job once without killing it, checks it, and returns how long it took.
-pub fn map_undisturbed(binary: &Path, items: u32) -> Result<MapSurvived, Box<Broken>> {
+pub fn map_undisturbed(binary: &Path, items: u32) -> Result<MapTrialReport, Box<TrialFailure>> {
     map_trial(binary, 0, Duration::ZERO, items)
 }
 
@@ -71,8 +71,8 @@ pub fn map_trial(
     seed: u64,
     span: Duration,
     items: u32,
-) -> Result<MapSurvived, Box<Broken>> {
-    let world = World::with_repo(binary);
+) -> Result<MapTrialReport, Box<TrialFailure>> {
+    let world = TestEnv::with_repo(binary);
     let path = ledger(&world);
     fs::create_dir(&path).unwrap();
     let world = world.env("LEDGER", &path.to_string_lossy());
@@ -80,7 +80,7 @@ pub fn map_trial(
     world.commit_all("workflow");
     let base = world.git(&["rev-parse", "HEAD"]);
     let works: Vec<_> = workflow::works(items).collect();
-    let mut trial = Trial::new(world, "map.yml", seed)
+    let mut trial = CrashTrial::new(world, "map.yml", seed)
         .limit(Duration::from_secs(60) + LIMIT_PER_ITEM * items)
         .with_bursts()
         .with_records(KINDS)
@@ -93,10 +93,10 @@ pub fn map_trial(
     };
     let (successful, dead, poison) = account.totals();
     let opened = account.opened;
-    Ok(MapSurvived { survived: trial.survived(), successful, dead, poison, opened })
+    Ok(MapTrialReport { survived: trial.survived(), successful, dead, poison, opened })
 }
 
 /// Returns where the items write down what they do.
-pub(super) fn ledger(world: &World) -> PathBuf {
+pub(super) fn ledger(world: &TestEnv) -> PathBuf {
     world.root().join("ledger")
 }

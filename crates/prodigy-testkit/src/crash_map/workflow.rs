@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::{
-    remains::LostWork,
-    repository::{Piece, item_id},
+    remains::FailedItemWork,
+    repository::{ItemCommit, item_id},
 };
 
 /// The maximum number of attempts at an item.
@@ -79,7 +79,7 @@ map:
 
 /// The behaviour of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MapFault {
     /// Works.
     Plain,
     /// Fails at the first attempt.
@@ -94,30 +94,30 @@ pub(super) enum Kind {
 
 /// One of the items.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
+pub(super) struct MapCase {
     /// Its number, from 1.
     pub(super) number: u32,
     /// The behaviour of the item.
-    pub(super) kind: Kind,
+    pub(super) kind: MapFault,
     items: u32,
 }
 
-impl Work {
+impl MapCase {
     /// Returns the id that prodigy gives it.
     pub(super) fn id(self) -> String {
         item_id(self.number, self.items)
     }
 
     /// Returns what of it must be in `main`, or must not.
-    pub(super) fn piece(self, is_done: bool) -> Piece {
+    pub(super) fn piece(self, is_done: bool) -> ItemCommit {
         let number = self.number;
-        Piece {
+        ItemCommit {
             id: self.id(),
             file: format!("own/{number}.txt"),
             content: format!("first {number}\nsecond {number}\n"),
             subject: match self.kind {
-                Kind::Agent => format!("writer: {number}"),
-                Kind::Plain | Kind::Once | Kind::Never | Kind::Loose => {
+                MapFault::Agent => format!("writer: {number}"),
+                MapFault::Plain | MapFault::Once | MapFault::Never | MapFault::Loose => {
                     format!("work on {number}")
                 }
             },
@@ -126,39 +126,39 @@ impl Work {
     }
 }
 
-impl Work {
+impl MapCase {
     /// Returns what it leaves if it fails for good; only one that always fails does.
-    pub(super) fn lost(self) -> Option<LostWork> {
+    pub(super) fn lost(self) -> Option<FailedItemWork> {
         let number = self.number;
-        (self.kind == Kind::Never).then(|| LostWork {
+        (self.kind == MapFault::Never).then(|| FailedItemWork {
             uncommitted: (format!("own/{number}.txt"), format!("first {number}\n")),
             committed: Some((format!("own/{number}.note"), format!("note {number}\n"))),
         })
     }
 }
 
-impl Work {
+impl MapCase {
     /// Returns the file, and its text, that it leaves uncommitted if it succeeds.
     pub(super) fn left(self) -> Option<(String, String)> {
         let number = self.number;
         let left = || (format!("own/{number}.left"), format!("left {number}\n"));
-        (self.kind == Kind::Loose).then(left)
+        (self.kind == MapFault::Loose).then(left)
     }
 }
 
 /// Returns the items of a job of this size.
-pub(super) fn works(items: u32) -> impl Iterator<Item = Work> {
-    (1..=items).map(move |number| Work { number, kind: kind(number), items })
+pub(super) fn works(items: u32) -> impl Iterator<Item = MapCase> {
+    (1..=items).map(move |number| MapCase { number, kind: kind(number), items })
 }
 
 /// Failures that come together open the circuit breaker; the others are strewn about.
-fn kind(number: u32) -> Kind {
+fn kind(number: u32) -> MapFault {
     match (number % 50, number % 11, number % 37) {
-        (7..=10, _, _) | (_, _, 5) => Kind::Never,
-        (_, 3, _) => Kind::Once,
-        _ if number % 13 == 6 => Kind::Loose,
-        _ if number % 17 == 2 => Kind::Agent,
-        _ => Kind::Plain,
+        (7..=10, _, _) | (_, _, 5) => MapFault::Never,
+        (_, 3, _) => MapFault::Once,
+        _ if number % 13 == 6 => MapFault::Loose,
+        _ if number % 17 == 2 => MapFault::Agent,
+        _ => MapFault::Plain,
     }
 }
 
@@ -168,11 +168,11 @@ pub(super) fn text(items: u32, keeps: bool) -> String {
     let mut text = TEXT.replace("PRESERVE", if keeps { "failed" } else { "never" });
     for work in works(items) {
         let kind = match work.kind {
-            Kind::Plain => "plain",
-            Kind::Once => "once",
-            Kind::Never => "never",
-            Kind::Loose => "loose",
-            Kind::Agent => "agent",
+            MapFault::Plain => "plain",
+            MapFault::Once => "once",
+            MapFault::Never => "never",
+            MapFault::Loose => "loose",
+            MapFault::Agent => "agent",
         };
         writeln!(text, "      - {{n: {}, kind: {kind}}}", work.number).unwrap();
     }
@@ -200,9 +200,10 @@ map:
 "#;
 
 /// Returns a workflow with so many items, so many of them at once, that all succeed.
-pub(super) fn large(items: u32, slots: u32) -> (String, Vec<Work>) {
+pub(super) fn large(items: u32, slots: u32) -> (String, Vec<MapCase>) {
     let mut text = LARGE.replace("SLOTS", &slots.to_string());
-    let works: Vec<_> = works(items).map(|work| Work { kind: Kind::Plain, ..work }).collect();
+    let works: Vec<_> =
+        works(items).map(|work| MapCase { kind: MapFault::Plain, ..work }).collect();
     for work in &works {
         writeln!(text, "      - {{n: {}}}", work.number).unwrap();
     }
@@ -216,8 +217,8 @@ mod tests {
     #[test]
     fn there_are_items_of_every_kind() {
         let of = |kind| works(200).filter(|work| work.kind == kind).count();
-        assert_eq!((of(Kind::Plain), of(Kind::Once), of(Kind::Never)), (140, 15, 22));
-        assert_eq!((of(Kind::Loose), of(Kind::Agent)), (13, 10));
+        assert_eq!((of(MapFault::Plain), of(MapFault::Once), of(MapFault::Never)), (140, 15, 22));
+        assert_eq!((of(MapFault::Loose), of(MapFault::Agent)), (13, 10));
         assert_eq!(works(200).next().unwrap().id(), "item-001");
         assert_eq!(works(1000).next().unwrap().id(), "item-0001");
         assert!(TEXT.contains(&format!("max_attempts: {ATTEMPTS}\n")));

@@ -5,11 +5,11 @@ use std::{collections::BTreeSet, fs, path::Path};
 use serde_json::Value;
 
 use super::workflow::{Files, OF_THE_USER, after, before};
-use crate::{World, killing::check_processes};
+use crate::{TestEnv, killing::check_processes};
 
 /// Checks that every file of the checkout is whole: as it was before, as the job leaves it, or
 /// the user's.
-pub(super) fn check_files(world: &World, files: u32) -> Result<(), String> {
+pub(super) fn check_files(world: &TestEnv, files: u32) -> Result<(), String> {
     let (old, new) = (before(files), after(files));
     for (path, text) in checkout(&world.repo()) {
         let is_known = path.starts_with(OF_THE_USER)
@@ -33,7 +33,7 @@ pub(super) fn check_files(world: &World, files: u32) -> Result<(), String> {
 /// Checks everything that must hold once the job is done. `commits` are the files that the
 /// user committed.
 pub(super) fn check_end(
-    world: &World,
+    world: &TestEnv,
     job: &str,
     files: u32,
     commits: &BTreeSet<String>,
@@ -64,7 +64,7 @@ pub(super) fn check_end(
 ///
 /// A user who removes the lock and commits before the index is in its place reverts the result;
 /// the commit that restores it must follow.
-fn check_history(world: &World, commits: &BTreeSet<String>) -> Result<(), String> {
+fn check_history(world: &TestEnv, commits: &BTreeSet<String>) -> Result<(), String> {
     let work = world.git(&["log", "--format=%H", "--grep=^work$", "main"]);
     if work.lines().count() != 1 {
         return Err(format!("the job's commit is in `main` {} times", work.lines().count()));

@@ -11,4 +11,4 @@ mod check;
 mod trial;
 mod workflow;
 
-pub use trial::{MergeSurvived, merge_trial, merge_undisturbed};
+pub use trial::{MergeTrialReport, merge_trial, merge_undisturbed};

@@ -18,8 +18,8 @@ use super::{
     workflow::{OF_THE_USER, WORKFLOW, before, script},
 };
 use crate::{
-    World,
-    killing::{Broken, KillAt, Survived, Trial},
+    TestEnv,
+    killing::{CrashTrial, KillPoint, TrialFailure, TrialReport},
 };
 
 /// The record with which the update of the checkout begins.
@@ -50,9 +50,9 @@ const MOST_STARTS: u32 = 25;
 
 /// A job whose merge survived.
 #[derive(Clone, Debug)]
-pub struct MergeSurvived {
+pub struct MergeTrialReport {
     /// The starts, the kills and the time.
-    pub survived: Survived,
+    pub survived: TrialReport,
     /// The time from the record of the update to the end of the run.
     pub update: Duration,
     /// The number of kills after the update had begun.
@@ -67,7 +67,7 @@ pub struct MergeSurvived {
 
 /// A trial under way.
 struct MergeTrial {
-    trial: Trial,
+    trial: CrashTrial,
     files: u32,
     /// The files that the user has committed.
     commits: BTreeSet<String>,
@@ -76,7 +76,7 @@ struct MergeTrial {
 }
 
 /// Runs the job without killing anything, and checks it.
-pub fn merge_undisturbed(binary: &Path, files: u32) -> Result<MergeSurvived, Box<Broken>> {
+pub fn merge_undisturbed(binary: &Path, files: u32) -> Result<MergeTrialReport, Box<TrialFailure>> {
     merge_trial(binary, 0, Duration::ZERO, files)
 }
 
@@ -88,19 +88,19 @@ pub fn merge_trial(
     seed: u64,
     span: Duration,
     files: u32,
-) -> Result<MergeSurvived, Box<Broken>> {
-    let world = World::with_repo(binary);
+) -> Result<MergeTrialReport, Box<TrialFailure>> {
+    let world = TestEnv::with_repo(binary);
     for (path, text) in before(files) {
         world.write(&path, text);
     }
     world.write("merge.yml", WORKFLOW);
     world.write("make.sh", script(files));
     world.commit_all("base");
-    let trial = Trial::new(world, "merge.yml", seed).limit(Duration::from_secs(120));
+    let trial = CrashTrial::new(world, "merge.yml", seed).limit(Duration::from_secs(120));
     let (commits, in_update, in_repair) = (BTreeSet::new(), 0, 0);
     let mut merge = MergeTrial { trial, files, commits, in_update, in_repair };
     match merge.run(span) {
-        Ok(()) => Ok(MergeSurvived {
+        Ok(()) => Ok(MergeTrialReport {
             survived: merge.trial.survived(),
             update: merge.update_time(),
             in_update: merge.in_update,
@@ -153,25 +153,25 @@ impl MergeTrial {
     /// Returns when the next start is killed: in the update of the checkout, often when the
     /// files are about to take their places or right after the branch has moved, right after a
     /// record around it, or, if it resumes, perhaps while it recovers from the last kill.
-    fn moment(&mut self, args: &[&str], span: Duration, is_busy: bool) -> KillAt {
+    fn moment(&mut self, args: &[&str], span: Duration, is_busy: bool) -> KillPoint {
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
         let delay = Duration::from_micros(self.trial.pick(micros));
         if args.first() == Some(&"resume") && self.trial.pick(2) == 0 {
-            return KillAt::Elapsed(delay * 2);
+            return KillPoint::Elapsed(delay * 2);
         }
         match self.trial.pick(6) {
             5 => {
                 let at = usize::try_from(self.trial.pick(AROUND.len() as u64)).unwrap();
                 let (kind, nth) = *AROUND.get(at).unwrap();
-                KillAt::Record { kind, nth, delay: Duration::ZERO }
+                KillPoint::Record { kind, nth, delay: Duration::ZERO }
             }
             // A user who commits moves the branch, too.
-            0 if !is_busy => KillAt::Change { path: BRANCH },
+            0 if !is_busy => KillPoint::Change { path: BRANCH },
             0..=2 => {
                 let delay = Duration::from_micros(self.trial.pick(micros / 5 + 1));
-                KillAt::File { path: PLAN, delay }
+                KillPoint::File { path: PLAN, delay }
             }
-            _ => KillAt::Record { kind: UPDATE, nth: 1, delay },
+            _ => KillPoint::Record { kind: UPDATE, nth: 1, delay },
         }
     }
 
@@ -179,10 +179,10 @@ impl MergeTrial {
     fn start_beside_user(
         &mut self,
         args: &[&str],
-        kill: Option<KillAt>,
+        kill: Option<KillPoint>,
     ) -> Result<Option<ExitStatus>, String> {
         let stop = AtomicBool::new(false);
-        let (user, first) = (User::of(&self.trial.world), self.commits.len());
+        let (user, first) = (CheckoutUser::of(&self.trial.world), self.commits.len());
         let (end, made) = thread::scope(|scope| {
             let committing = scope.spawn(|| {
                 let mut made = first;
@@ -216,7 +216,7 @@ impl MergeTrial {
             _ => {}
         }
         let name = user_file(self.commits.len());
-        if !User::of(&self.trial.world).commit(&name) {
+        if !CheckoutUser::of(&self.trial.world).commit(&name) {
             return Err(format!("the user could not commit `{name}`"));
         }
         self.commits.insert(name);
@@ -233,7 +233,7 @@ impl MergeTrial {
         damage(&self.trial.world);
         let delay = Duration::from_micros(self.trial.pick(30_000));
         let is_killed =
-            self.trial.start(&["repair", "job"], Some(KillAt::Elapsed(delay)))?.is_none();
+            self.trial.start(&["repair", "job"], Some(KillPoint::Elapsed(delay)))?.is_none();
         self.in_repair += u32::from(is_killed);
         if let Some(status) = self.trial.start(&["repair", "job"], None)?
             && !status.success()
@@ -278,12 +278,12 @@ impl MergeTrial {
 }
 
 /// The user, who commits files of their own.
-struct User {
+struct CheckoutUser {
     repo: PathBuf,
 }
 
-impl User {
-    fn of(world: &World) -> Self {
+impl CheckoutUser {
+    fn of(world: &TestEnv) -> Self {
         Self { repo: world.repo() }
     }
 
@@ -311,7 +311,7 @@ fn user_file(number: usize) -> String {
 }
 
 /// Returns the files of the job's journal, in order.
-fn journal(world: &World) -> Vec<PathBuf> {
+fn journal(world: &TestEnv) -> Vec<PathBuf> {
     let entries = fs::read_dir(world.home().join("events/repo/job")).into_iter().flatten();
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
@@ -320,14 +320,14 @@ fn journal(world: &World) -> Vec<PathBuf> {
 }
 
 /// Returns the whole records of the job's journal.
-fn records(world: &World) -> Vec<Value> {
+fn records(world: &TestEnv) -> Vec<Value> {
     let text = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
     let text: String = journal(world).iter().map(text).collect();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 /// Damages the last record of an update of the checkout, so that a repair leaves it out.
-fn damage(world: &World) {
+fn damage(world: &TestEnv) {
     let mark = format!("\"event_type\":\"{UPDATE}\"");
     for path in journal(world).iter().rev() {
         let text = fs::read_to_string(path).unwrap();

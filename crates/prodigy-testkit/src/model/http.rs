@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// One request.
 #[derive(Debug)]
-pub(super) struct Message {
+pub(super) struct HttpRequest {
     /// The method, in capitals.
     pub(super) method: String,
     /// The path, with what follows a question mark.
@@ -29,7 +29,7 @@ pub(super) struct Message {
     pub(super) body: Value,
 }
 
-impl Message {
+impl HttpRequest {
     /// Returns a header, or nothing.
     pub(super) fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(key, _)| key == name);
@@ -39,11 +39,11 @@ impl Message {
 
 /// A connection to a client.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct HttpConnection {
     reader: BufReader<TcpStream>,
 }
 
-impl Connection {
+impl HttpConnection {
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_write_timeout(Some(WRITE_LIMIT))?;
         stream.set_nodelay(true)?;
@@ -51,7 +51,7 @@ impl Connection {
     }
 
     /// Returns the next request, or nothing when the client has gone.
-    pub(super) fn next(&mut self) -> io::Result<Option<Message>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<HttpRequest>> {
         let Some(first) = self.line()? else { return Ok(None) };
         let mut words = first.split(' ');
         let (method, path) = (word(words.next()), word(words.next()));
@@ -63,7 +63,7 @@ impl Connection {
                 headers.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));
             }
         }
-        let mut message = Message { method, path, headers, body: Value::Null };
+        let mut message = HttpRequest { method, path, headers, body: Value::Null };
         let length: usize = message.header("content-length").parse().unwrap_or(0);
         let mut body = vec![0; length.min(MOST_BYTES)];
         self.reader.read_exact(&mut body)?;

@@ -5,8 +5,8 @@ use std::{io, time::SystemTime};
 use serde_json::{Value, json};
 
 use super::{
-    http::{Connection, Message},
-    reply::{Fault, Part, Reply},
+    http::{HttpConnection, HttpRequest},
+    reply::{ModelFault, ModelReply, ReplyPart},
     turn::{ModelApi, ModelRequest, list, text},
 };
 
@@ -21,7 +21,7 @@ const OWN_WORDS: &[&str] = &[
 const RESULT_TOOL: &str = "StructuredOutput";
 
 /// Reads a request.
-pub(super) fn read(message: &Message, at: SystemTime) -> ModelRequest {
+pub(super) fn read(message: &HttpRequest, at: SystemTime) -> ModelRequest {
     let body = &message.body;
     let mut request = ModelRequest {
         at,
@@ -79,31 +79,33 @@ fn texts(value: &Value, field: &str) -> Vec<String> {
 
 /// Answers a request; says whether the connection can be used again.
 pub(super) fn write(
-    connection: &mut Connection,
+    connection: &mut HttpConnection,
     request: &ModelRequest,
-    reply: Reply,
+    reply: ModelReply,
     number: usize,
 ) -> io::Result<bool> {
     let (parts, written, stop) = match reply {
-        Reply::Fault(fault) => return write_fault(connection, fault).map(|()| true),
-        Reply::Kill => return connection.kill().map(|()| false),
-        Reply::Nothing => return connection.silence(None).map(|()| false),
-        Reply::Garbage => {
+        ModelReply::Fault(fault) => return write_fault(connection, fault).map(|()| true),
+        ModelReply::Kill => return connection.kill().map(|()| false),
+        ModelReply::Nothing => return connection.silence(None).map(|()| false),
+        ModelReply::Garbage => {
             connection.begin_events()?;
             connection
                 .send("event: message_start\ndata: {\"type\": \"mess\n\nno event at all\n\n")?;
             return Ok(false);
         }
         // The whole answer at once, asked for where a stream has failed, is cut before it begins.
-        Reply::Cut if !is_stream(request) => return Ok(false),
-        Reply::Cut => {
+        ModelReply::Cut if !is_stream(request) => return Ok(false),
+        ModelReply::Cut => {
             connection.begin_events()?;
             let start = message(request, number, &[], None, 1);
             connection.event(&json!({ "type": "message_start", "message": start }))?;
             return Ok(false);
         }
-        Reply::Refuse => (vec![Part::Text("I cannot help with that.".to_owned())], 5, "refusal"),
-        Reply::Say { parts, written, wait } => {
+        ModelReply::Refuse => {
+            (vec![ReplyPart::Text("I cannot help with that.".to_owned())], 5, "refusal")
+        }
+        ModelReply::Say { parts, written, wait } => {
             connection.silence(Some(wait))?;
             let calls = parts.iter().any(|part| is_call(part, request));
             (parts, written, if calls { "tool_use" } else { "end_turn" })
@@ -125,9 +127,9 @@ fn is_stream(request: &ModelRequest) -> bool {
 }
 
 fn write_events(
-    connection: &mut Connection,
+    connection: &mut HttpConnection,
     start: &Value,
-    blocks: &[Block],
+    blocks: &[MessageBlock],
     stop: &str,
     written: u64,
 ) -> io::Result<()> {
@@ -155,7 +157,7 @@ fn write_events(
 fn message(
     request: &ModelRequest,
     number: usize,
-    blocks: &[Block],
+    blocks: &[MessageBlock],
     stop: Option<&str>,
     written: u64,
 ) -> Value {
@@ -164,7 +166,7 @@ fn message(
         "type": "message",
         "role": "assistant",
         "model": request.model,
-        "content": blocks.iter().map(Block::whole).collect::<Vec<_>>(),
+        "content": blocks.iter().map(MessageBlock::whole).collect::<Vec<_>>(),
         "stop_reason": stop,
         "stop_sequence": null,
         "usage": {
@@ -177,12 +179,12 @@ fn message(
 }
 
 /// A content block.
-enum Block {
+enum MessageBlock {
     Text(String),
     Call { id: String, tool: &'static str, input: Value },
 }
 
-impl Block {
+impl MessageBlock {
     /// Returns all of it.
     fn whole(&self) -> Value {
         match self {
@@ -214,26 +216,26 @@ impl Block {
     }
 }
 
-fn is_call(part: &Part, request: &ModelRequest) -> bool {
+fn is_call(part: &ReplyPart, request: &ModelRequest) -> bool {
     match part {
-        Part::Text(_) => false,
-        Part::Shell(_) | Part::Write(..) => true,
-        Part::Result(_) => request.tools.iter().any(|tool| tool == RESULT_TOOL),
+        ReplyPart::Text(_) => false,
+        ReplyPart::Shell(_) | ReplyPart::Write(..) => true,
+        ReplyPart::Result(_) => request.tools.iter().any(|tool| tool == RESULT_TOOL),
     }
 }
 
-fn block(part: Part, request: &ModelRequest, number: usize) -> Block {
-    let call = |tool, input| Block::Call { id: format!("toolu_{number:020}"), tool, input };
+fn block(part: ReplyPart, request: &ModelRequest, number: usize) -> MessageBlock {
+    let call = |tool, input| MessageBlock::Call { id: format!("toolu_{number:020}"), tool, input };
     let is_call = is_call(&part, request);
     match part {
-        Part::Text(text) => Block::Text(text),
-        Part::Shell(command) => call("Bash", json!({ "command": command })),
-        Part::Write(name, content) => {
+        ReplyPart::Text(text) => MessageBlock::Text(text),
+        ReplyPart::Shell(command) => call("Bash", json!({ "command": command })),
+        ReplyPart::Write(name, content) => {
             let path = format!("{}/{name}", directory(request));
             call("Write", json!({ "file_path": path, "content": content }))
         }
-        Part::Result(value) if is_call => call(RESULT_TOOL, value),
-        Part::Result(value) => Block::Text(value.to_string()),
+        ReplyPart::Result(value) if is_call => call(RESULT_TOOL, value),
+        ReplyPart::Result(value) => MessageBlock::Text(value.to_string()),
     }
 }
 
@@ -245,27 +247,27 @@ fn directory(request: &ModelRequest) -> &str {
     line.split(" (was ").next().unwrap_or(line).trim()
 }
 
-fn write_fault(connection: &mut Connection, fault: Fault) -> io::Result<()> {
+fn write_fault(connection: &mut HttpConnection, fault: ModelFault) -> io::Result<()> {
     let no = |kind: &str, message: &str| (kind.to_owned(), message.to_owned());
     let rate = "This request would exceed your account's rate limit. Please try again later.";
     let mut headers = Vec::new();
     let (status, (kind, message)) = match fault {
-        Fault::Rate => (429, no("rate_limit_error", rate)),
-        Fault::Limit(until) => {
+        ModelFault::Rate => (429, no("rate_limit_error", rate)),
+        ModelFault::Limit(until) => {
             headers = limit_headers(until);
             (429, no("rate_limit_error", rate))
         }
-        Fault::Overloaded => (529, no("overloaded_error", "Overloaded")),
-        Fault::Server => (500, no("api_error", "Internal server error")),
-        Fault::Key => (401, no("authentication_error", "invalid x-api-key")),
-        Fault::Credit => (
+        ModelFault::Overloaded => (529, no("overloaded_error", "Overloaded")),
+        ModelFault::Server => (500, no("api_error", "Internal server error")),
+        ModelFault::Key => (401, no("authentication_error", "invalid x-api-key")),
+        ModelFault::Credit => (
             400,
             no(
                 "invalid_request_error",
                 "Your credit balance is too low to access the Anthropic API.",
             ),
         ),
-        Fault::Overflow => {
+        ModelFault::Overflow => {
             (400, no("invalid_request_error", "prompt is too long: 215000 tokens > 200000 maximum"))
         }
     };

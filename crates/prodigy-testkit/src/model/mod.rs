@@ -24,12 +24,12 @@ use std::{
 use serde_json::json;
 
 use self::{
-    http::{Connection, Message},
+    http::{HttpConnection, HttpRequest},
     reply::reply,
-    script::Progress,
+    script::ScriptProgress,
 };
 pub use self::{
-    script::{Acts, Behaviour, ModelScript},
+    script::{BehaviourSequence, ModelBehaviour, ModelScript},
     turn::{ModelApi, ModelRequest},
 };
 
@@ -37,15 +37,15 @@ pub use self::{
 #[derive(Debug)]
 pub struct ScriptedModel {
     address: SocketAddr,
-    stage: Arc<Backstage>,
+    stage: Arc<ModelServer>,
     accepting: Option<JoinHandle<()>>,
 }
 
 /// The state that the threads of a model share.
 #[derive(Debug)]
-struct Backstage {
+struct ModelServer {
     script: ModelScript,
-    heard: Mutex<Heard>,
+    heard: Mutex<RequestLog>,
     news: Condvar,
     /// Open connections; nothing once the model is dropped.
     open: Mutex<Option<HashMap<usize, TcpStream>>>,
@@ -53,9 +53,9 @@ struct Backstage {
 
 /// The requests so far.
 #[derive(Debug, Default)]
-struct Heard {
+struct RequestLog {
     requests: Vec<ModelRequest>,
-    progress: Progress,
+    progress: ScriptProgress,
 }
 
 impl ScriptedModel {
@@ -68,7 +68,7 @@ impl ScriptedModel {
     pub fn start_at(script: ModelScript, port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port))?;
         let address = listener.local_addr()?;
-        let stage = Arc::new(Backstage {
+        let stage = Arc::new(ModelServer {
             script,
             heard: Mutex::default(),
             news: Condvar::new(),
@@ -142,7 +142,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Takes connections until the model is dropped, then waits for all of them to end.
-fn accept(listener: &TcpListener, stage: &Arc<Backstage>) {
+fn accept(listener: &TcpListener, stage: &Arc<ModelServer>) {
     let mut serving: Vec<JoinHandle<()>> = Vec::new();
     for (number, stream) in listener.incoming().enumerate() {
         let Ok((stream, known)) = stream.and_then(|stream| Ok((stream.try_clone()?, stream)))
@@ -171,8 +171,8 @@ fn accept(listener: &TcpListener, stage: &Arc<Backstage>) {
 }
 
 /// Answers one client until it has no more to ask.
-fn serve(stream: TcpStream, stage: &Backstage) -> io::Result<()> {
-    let mut connection = Connection::new(stream)?;
+fn serve(stream: TcpStream, stage: &ModelServer) -> io::Result<()> {
+    let mut connection = HttpConnection::new(stream)?;
     while let Some(message) = connection.next()? {
         if !answer(&mut connection, &message, stage)? {
             return Ok(());
@@ -182,7 +182,11 @@ fn serve(stream: TcpStream, stage: &Backstage) -> io::Result<()> {
 }
 
 /// Answers one request; says whether the connection can be used again.
-fn answer(connection: &mut Connection, message: &Message, stage: &Backstage) -> io::Result<bool> {
+fn answer(
+    connection: &mut HttpConnection,
+    message: &HttpRequest,
+    stage: &ModelServer,
+) -> io::Result<bool> {
     let path = message.path.split('?').next().unwrap_or_default();
     let api = match (message.method.as_str(), path) {
         ("POST", "/v1/messages") => ModelApi::Messages,
@@ -209,9 +213,9 @@ fn answer(connection: &mut Connection, message: &Message, stage: &Backstage) -> 
     }
 }
 
-impl Backstage {
+impl ModelServer {
     /// Records a request and returns what is to be done, and which request it is.
-    fn hear(&self, request: &ModelRequest, now: SystemTime) -> (Behaviour, usize) {
+    fn hear(&self, request: &ModelRequest, now: SystemTime) -> (ModelBehaviour, usize) {
         let mut heard = lock(&self.heard);
         let ModelRequest { session, prompts, begins, .. } = request;
         let behaviour = heard.progress.choose(&self.script, session, prompts, *begins, now);
@@ -241,7 +245,7 @@ mod tests {
 
     #[test]
     fn dropping_a_model_that_hangs_ends_the_connection() {
-        let model = ScriptedModel::start(ModelScript::new(Behaviour::Hang));
+        let model = ScriptedModel::start(ModelScript::new(ModelBehaviour::Hang));
         let mut stream = asked(&model, "work item=a");
         model.wait_for_turns(1, Duration::from_secs(10));
         drop(model);
@@ -250,7 +254,8 @@ mod tests {
 
     #[test]
     fn what_was_asked_is_recorded_and_answered() {
-        let model = ScriptedModel::start(ModelScript::new(Behaviour::Answer("hello".to_owned())));
+        let model =
+            ScriptedModel::start(ModelScript::new(ModelBehaviour::Answer("hello".to_owned())));
         let mut stream = asked(&model, "work item=a");
         stream.shutdown(Shutdown::Write).unwrap();
         let mut answer = String::new();

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use super::script::Behaviour;
+use super::script::ModelBehaviour;
 
 /// The command that nobody allows: the port is never listened on.
 const NOT_ALLOWED: &str = "curl -s http://127.0.0.1:9/";
@@ -14,11 +14,11 @@ const MOST_TOOLS: usize = 200;
 
 /// One answer of the model.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum ModelReply {
     /// It says or wants something.
     Say {
         /// The parts, in this order.
-        parts: Vec<Part>,
+        parts: Vec<ReplyPart>,
         /// The number of output tokens.
         written: u64,
         /// The silence before the answer.
@@ -27,7 +27,7 @@ pub(super) enum Reply {
     /// It will not do it.
     Refuse,
     /// It cannot answer.
-    Fault(Fault),
+    Fault(ModelFault),
     /// It never says anything.
     Nothing,
     /// It says something that nobody can read.
@@ -40,7 +40,7 @@ pub(super) enum Reply {
 
 /// A piece of an answer.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum ReplyPart {
     /// Words.
     Text(String),
     /// A command to be run.
@@ -53,7 +53,7 @@ pub(super) enum Part {
 
 /// The reason that there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum ModelFault {
     /// Too many requests.
     Rate,
     /// The account's limit, until a time in seconds since 1970.
@@ -71,55 +71,55 @@ pub(super) enum Fault {
 }
 
 /// Returns what a behaviour comes to once `results` tools have been run in the turn.
-pub(super) fn reply(behaviour: &Behaviour, item: &str, results: usize) -> Reply {
+pub(super) fn reply(behaviour: &ModelBehaviour, item: &str, results: usize) -> ModelReply {
     match behaviour {
-        Behaviour::Answer(text) => say(Part::Text(text.clone())),
-        Behaviour::Commit => say(work(item, results)),
-        Behaviour::CommitAs(name) => say(work(name, results)),
-        Behaviour::Slow(wait) => {
-            Reply::Say { parts: vec![work(item, results)], written: 20, wait: *wait }
+        ModelBehaviour::Answer(text) => say(ReplyPart::Text(text.clone())),
+        ModelBehaviour::Commit => say(work(item, results)),
+        ModelBehaviour::CommitAs(name) => say(work(name, results)),
+        ModelBehaviour::Slow(wait) => {
+            ModelReply::Say { parts: vec![work(item, results)], written: 20, wait: *wait }
         }
-        Behaviour::Edit => say(steps(results, vec![write(item)], "edited")),
-        Behaviour::Shell(command) => {
-            say(steps(results, vec![Part::Shell(command.clone())], "done"))
+        ModelBehaviour::Edit => say(steps(results, vec![write(item)], "edited")),
+        ModelBehaviour::Shell(command) => {
+            say(steps(results, vec![ReplyPart::Shell(command.clone())], "done"))
         }
-        Behaviour::Denied => {
-            let asked = vec![Part::Shell(NOT_ALLOWED.to_owned())];
+        ModelBehaviour::Denied => {
+            let asked = vec![ReplyPart::Shell(NOT_ALLOWED.to_owned())];
             say(steps(results, asked, "I was not allowed to do that, so I left everything alone."))
         }
-        Behaviour::DeniedThenWorks => say(match results.checked_sub(1) {
-            None => Part::Shell(NOT_ALLOWED.to_owned()),
+        ModelBehaviour::DeniedThenWorks => say(match results.checked_sub(1) {
+            None => ReplyPart::Shell(NOT_ALLOWED.to_owned()),
             Some(results) => work(item, results),
         }),
-        Behaviour::Kill => Reply::Kill,
-        Behaviour::Endless => endless(results, 20),
-        Behaviour::Costly(written) => endless(results, *written),
-        Behaviour::Structured(value) => say(Part::Result(value.clone())),
-        Behaviour::Huge(paragraphs) => {
+        ModelBehaviour::Kill => ModelReply::Kill,
+        ModelBehaviour::Endless => endless(results, 20),
+        ModelBehaviour::Costly(written) => endless(results, *written),
+        ModelBehaviour::Structured(value) => say(ReplyPart::Result(value.clone())),
+        ModelBehaviour::Huge(paragraphs) => {
             let text = "All work and no play. ".repeat(200);
-            let parts = (0..*paragraphs).map(|number| Part::Text(format!("{number} {text}")));
-            Reply::Say { parts: parts.collect(), written: 20, wait: Duration::ZERO }
+            let parts = (0..*paragraphs).map(|number| ReplyPart::Text(format!("{number} {text}")));
+            ModelReply::Say { parts: parts.collect(), written: 20, wait: Duration::ZERO }
         }
-        Behaviour::Hang => Reply::Nothing,
-        Behaviour::Refusal => Reply::Refuse,
-        Behaviour::Malformed => Reply::Garbage,
-        Behaviour::Cut => Reply::Cut,
-        Behaviour::RateLimited => Reply::Fault(Fault::Rate),
-        Behaviour::Limit(until) => Reply::Fault(Fault::Limit(*until)),
-        Behaviour::LimitFor(wait) => Reply::Fault(Fault::Limit(seconds_in(*wait))),
-        Behaviour::CommitThenLimit(wait) => match results {
+        ModelBehaviour::Hang => ModelReply::Nothing,
+        ModelBehaviour::Refusal => ModelReply::Refuse,
+        ModelBehaviour::Malformed => ModelReply::Garbage,
+        ModelBehaviour::Cut => ModelReply::Cut,
+        ModelBehaviour::RateLimited => ModelReply::Fault(ModelFault::Rate),
+        ModelBehaviour::Limit(until) => ModelReply::Fault(ModelFault::Limit(*until)),
+        ModelBehaviour::LimitFor(wait) => ModelReply::Fault(ModelFault::Limit(seconds_in(*wait))),
+        ModelBehaviour::CommitThenLimit(wait) => match results {
             0 | 1 => say(work(item, results)),
-            _ => Reply::Fault(Fault::Limit(seconds_in(*wait))),
+            _ => ModelReply::Fault(ModelFault::Limit(seconds_in(*wait))),
         },
-        Behaviour::EditThenLimit(wait) => match results {
+        ModelBehaviour::EditThenLimit(wait) => match results {
             0 => say(write(item)),
-            _ => Reply::Fault(Fault::Limit(seconds_in(*wait))),
+            _ => ModelReply::Fault(ModelFault::Limit(seconds_in(*wait))),
         },
-        Behaviour::Overloaded => Reply::Fault(Fault::Overloaded),
-        Behaviour::ServerError => Reply::Fault(Fault::Server),
-        Behaviour::Unauthorised => Reply::Fault(Fault::Key),
-        Behaviour::NoCredit => Reply::Fault(Fault::Credit),
-        Behaviour::ContextOverflow => Reply::Fault(Fault::Overflow),
+        ModelBehaviour::Overloaded => ModelReply::Fault(ModelFault::Overloaded),
+        ModelBehaviour::ServerError => ModelReply::Fault(ModelFault::Server),
+        ModelBehaviour::Unauthorised => ModelReply::Fault(ModelFault::Key),
+        ModelBehaviour::NoCredit => ModelReply::Fault(ModelFault::Credit),
+        ModelBehaviour::ContextOverflow => ModelReply::Fault(ModelFault::Overflow),
     }
 }
 
@@ -129,31 +129,31 @@ fn seconds_in(wait: Duration) -> u64 {
     (now + wait + Duration::from_millis(999)).as_secs()
 }
 
-fn say(part: Part) -> Reply {
-    Reply::Say { parts: vec![part], written: 20, wait: Duration::ZERO }
+fn say(part: ReplyPart) -> ModelReply {
+    ModelReply::Say { parts: vec![part], written: 20, wait: Duration::ZERO }
 }
 
 /// Writes the item's file, commits it, and says so.
-fn work(item: &str, results: usize) -> Part {
+fn work(item: &str, results: usize) -> ReplyPart {
     // Two programs in one command: a rule that allows both allows them together, too.
     let commit = format!("git add {item}.txt && git commit -q -m 'Work on {item}'");
-    steps(results, vec![write(item), Part::Shell(commit)], "done")
+    steps(results, vec![write(item), ReplyPart::Shell(commit)], "done")
 }
 
-fn write(item: &str) -> Part {
-    Part::Write(format!("{item}.txt"), format!("{item} is done\n"))
+fn write(item: &str) -> ReplyPart {
+    ReplyPart::Write(format!("{item}.txt"), format!("{item} is done\n"))
 }
 
 /// Returns the step that comes after so many results; after the last one, the closing words.
-fn steps(results: usize, steps: Vec<Part>, last: &str) -> Part {
-    steps.into_iter().nth(results).unwrap_or_else(|| Part::Text(last.to_owned()))
+fn steps(results: usize, steps: Vec<ReplyPart>, last: &str) -> ReplyPart {
+    steps.into_iter().nth(results).unwrap_or_else(|| ReplyPart::Text(last.to_owned()))
 }
 
-fn endless(results: usize, written: u64) -> Reply {
+fn endless(results: usize, written: u64) -> ModelReply {
     let part = if results < MOST_TOOLS {
-        Part::Shell("git status".to_owned())
+        ReplyPart::Shell("git status".to_owned())
     } else {
-        Part::Text("enough".to_owned())
+        ReplyPart::Text("enough".to_owned())
     };
-    Reply::Say { parts: vec![part], written, wait: Duration::ZERO }
+    ModelReply::Say { parts: vec![part], written, wait: Duration::ZERO }
 }

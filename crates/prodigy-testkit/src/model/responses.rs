@@ -5,8 +5,8 @@ use std::{io, time::SystemTime};
 use serde_json::{Value, json};
 
 use super::{
-    http::{Connection, Message},
-    reply::{Fault, Part, Reply},
+    http::{HttpConnection, HttpRequest},
+    reply::{ModelFault, ModelReply, ReplyPart},
     turn::{ModelApi, ModelRequest, list, text},
 };
 
@@ -17,7 +17,7 @@ const OWN_WORDS: &[&str] = &["<environment_context>", "<user_instructions>", "# 
 const PROGRAM_TOOL: &str = "exec";
 
 /// Reads a request.
-pub(super) fn read(message: &Message, at: SystemTime) -> ModelRequest {
+pub(super) fn read(message: &HttpRequest, at: SystemTime) -> ModelRequest {
     let body = &message.body;
     let mut request = ModelRequest {
         at,
@@ -71,31 +71,33 @@ fn names(tools: &[Value]) -> Vec<String> {
 
 /// Answers a request; says whether the connection can be used again.
 pub(super) fn write(
-    connection: &mut Connection,
+    connection: &mut HttpConnection,
     request: &ModelRequest,
-    reply: Reply,
+    reply: ModelReply,
     number: usize,
 ) -> io::Result<bool> {
     let (items, written) = match reply {
-        Reply::Fault(Fault::Overflow) => return write_failure(connection, number).map(|()| false),
-        Reply::Fault(fault) => return write_fault(connection, fault).map(|()| true),
-        Reply::Kill => return connection.kill().map(|()| false),
-        Reply::Nothing => return connection.silence(None).map(|()| false),
-        Reply::Garbage => {
+        ModelReply::Fault(ModelFault::Overflow) => {
+            return write_failure(connection, number).map(|()| false);
+        }
+        ModelReply::Fault(fault) => return write_fault(connection, fault).map(|()| true),
+        ModelReply::Kill => return connection.kill().map(|()| false),
+        ModelReply::Nothing => return connection.silence(None).map(|()| false),
+        ModelReply::Garbage => {
             connection.begin_events()?;
             connection.send("event: response.created\ndata: {\"type\": \"resp\n\nno event\n\n")?;
             return Ok(false);
         }
-        Reply::Cut => {
+        ModelReply::Cut => {
             connection.begin_events()?;
             connection.event(&created(number))?;
             return Ok(false);
         }
-        Reply::Refuse => {
+        ModelReply::Refuse => {
             let refusal = json!({ "type": "refusal", "refusal": "I cannot help with that." });
             (vec![said(&refusal, number)], 5)
         }
-        Reply::Say { parts, written, wait } => {
+        ModelReply::Say { parts, written, wait } => {
             connection.silence(Some(wait))?;
             let parts = parts.into_iter().enumerate();
             let items = parts.map(|(index, part)| item(part, request, number * 1000 + index));
@@ -130,14 +132,14 @@ fn created(number: usize) -> Value {
 }
 
 /// Returns an item of the answer.
-fn item(part: Part, request: &ModelRequest, number: usize) -> Value {
+fn item(part: ReplyPart, request: &ModelRequest, number: usize) -> Value {
     let command = match part {
-        Part::Text(text) => return words(&text, number),
+        ReplyPart::Text(text) => return words(&text, number),
         // A schema is asked for with the request, and the words are the result.
-        Part::Result(value) => return words(&value.to_string(), number),
-        Part::Shell(command) => command,
+        ReplyPart::Result(value) => return words(&value.to_string(), number),
+        ReplyPart::Shell(command) => command,
         // Patches have a tool and a language of their own; a command does here.
-        Part::Write(name, content) => format!("printf '%s' '{content}' > '{name}'"),
+        ReplyPart::Write(name, content) => format!("printf '%s' '{content}' > '{name}'"),
     };
     let id = format!("call_{number}");
     let input = json!({ "cmd": command }).to_string();
@@ -157,7 +159,7 @@ fn said(content: &Value, number: usize) -> Value {
 }
 
 /// Fails in the middle of the events, as the server does where the conversation is too long.
-fn write_failure(connection: &mut Connection, number: usize) -> io::Result<()> {
+fn write_failure(connection: &mut HttpConnection, number: usize) -> io::Result<()> {
     connection.begin_events()?;
     connection.event(&created(number))?;
     connection.event(&json!({
@@ -172,12 +174,12 @@ fn write_failure(connection: &mut Connection, number: usize) -> io::Result<()> {
     }))
 }
 
-fn write_fault(connection: &mut Connection, fault: Fault) -> io::Result<()> {
+fn write_fault(connection: &mut HttpConnection, fault: ModelFault) -> io::Result<()> {
     let (status, error) = match fault {
-        Fault::Rate => {
+        ModelFault::Rate => {
             (429, json!({ "type": "rate_limit_exceeded", "message": "Rate limit reached." }))
         }
-        Fault::Limit(until) => (
+        ModelFault::Limit(until) => (
             429,
             json!({
                 "type": "usage_limit_reached",
@@ -186,14 +188,16 @@ fn write_fault(connection: &mut Connection, fault: Fault) -> io::Result<()> {
                 "resets_at": until,
             }),
         ),
-        Fault::Overloaded => {
+        ModelFault::Overloaded => {
             (503, json!({ "code": "server_is_overloaded", "message": "The server is overloaded." }))
         }
-        Fault::Server => (500, json!({ "type": "server_error", "message": "Something broke." })),
-        Fault::Key => {
+        ModelFault::Server => {
+            (500, json!({ "type": "server_error", "message": "Something broke." }))
+        }
+        ModelFault::Key => {
             (401, json!({ "code": "invalid_api_key", "message": "Incorrect API key provided." }))
         }
-        Fault::Credit => (
+        ModelFault::Credit => (
             429,
             json!({
                 "type": "insufficient_quota",
@@ -201,7 +205,7 @@ fn write_fault(connection: &mut Connection, fault: Fault) -> io::Result<()> {
                 "message": "You exceeded your current quota, please check your plan and billing details.",
             }),
         ),
-        Fault::Overflow => {
+        ModelFault::Overflow => {
             (400, json!({ "code": "context_length_exceeded", "message": "Too long." }))
         }
     };

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A behaviour of the model when an agent sends a request.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Behaviour {
+pub enum ModelBehaviour {
     /// Answers with this text, and does nothing.
     Answer(String),
     /// Writes a file named after the item and commits it.
@@ -34,7 +34,7 @@ pub enum Behaviour {
     Limit(u64),
     /// The same, lifted when so much time has passed from the request on.
     LimitFor(Duration),
-    /// Commits as [`Behaviour::Commit`] does, then runs into the account's limit, which is lifted
+    /// Commits as [`ModelBehaviour::Commit`] does, then runs into the account's limit, which is lifted
     /// when so much time has passed.
     CommitThenLimit(Duration),
     /// The same with a file that is left uncommitted.
@@ -67,7 +67,7 @@ pub enum Behaviour {
     Kill,
 }
 
-impl Behaviour {
+impl ModelBehaviour {
     /// Returns the behaviour with a name, as in `mode=NAME` in a prompt.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -97,30 +97,30 @@ impl Behaviour {
         })
     }
 
-    /// Does this for the first `times` turns of an item; go on with [`Acts::then`].
-    pub fn times(self, times: u32) -> Acts {
-        Acts(vec![(self, Until::Times(times))])
+    /// Does this for the first `times` turns of an item; go on with [`BehaviourSequence::then`].
+    pub fn times(self, times: u32) -> BehaviourSequence {
+        BehaviourSequence(vec![(self, BehaviourLimit::Times(times))])
     }
 
-    /// Does this until an instant; go on with [`Acts::then`].
-    pub fn until(self, instant: SystemTime) -> Acts {
-        Acts(vec![(self, Until::Instant(instant))])
+    /// Does this until an instant; go on with [`BehaviourSequence::then`].
+    pub fn until(self, instant: SystemTime) -> BehaviourSequence {
+        BehaviourSequence(vec![(self, BehaviourLimit::Instant(instant))])
     }
 }
 
 /// The behaviours of the model for one item, turn by turn; the last act goes on for ever.
 #[derive(Clone, Debug)]
-pub struct Acts(Vec<(Behaviour, Until)>);
+pub struct BehaviourSequence(Vec<(ModelBehaviour, BehaviourLimit)>);
 
 /// The end of an act: after some turns, at an instant, or never.
 #[derive(Clone, Copy, Debug)]
-enum Until {
+enum BehaviourLimit {
     Times(u32),
     Instant(SystemTime),
     Ever,
 }
 
-impl Acts {
+impl BehaviourSequence {
     /// Does this afterwards.
     #[must_use]
     pub fn then(mut self, next: impl Into<Self>) -> Self {
@@ -129,31 +129,33 @@ impl Acts {
     }
 
     /// Returns what is done in an item's turn, when `turns` were begun before it.
-    fn at(&self, mut turns: u32, now: SystemTime) -> Option<&Behaviour> {
+    fn at(&self, mut turns: u32, now: SystemTime) -> Option<&ModelBehaviour> {
         for (behaviour, until) in &self.0 {
             match until {
-                Until::Times(times) if turns < *times => return Some(behaviour),
-                Until::Times(times) => turns -= times,
-                Until::Instant(instant) if now < *instant => return Some(behaviour),
-                Until::Instant(_) => {}
-                Until::Ever => return Some(behaviour),
+                BehaviourLimit::Times(times) if turns < *times => return Some(behaviour),
+                BehaviourLimit::Times(times) => turns -= times,
+                BehaviourLimit::Instant(instant) if now < *instant => return Some(behaviour),
+                BehaviourLimit::Instant(_) => {}
+                BehaviourLimit::Ever => return Some(behaviour),
             }
         }
         self.0.last().map(|(behaviour, _)| behaviour)
     }
 
     /// Returns what is done now whatever the turn, because only time ends it.
-    fn by_time(&self, now: SystemTime) -> Option<&Behaviour> {
+    fn by_time(&self, now: SystemTime) -> Option<&ModelBehaviour> {
         match self.0.first() {
-            Some((behaviour, Until::Instant(instant))) if now < *instant => Some(behaviour),
+            Some((behaviour, BehaviourLimit::Instant(instant))) if now < *instant => {
+                Some(behaviour)
+            }
             Some(_) | None => None,
         }
     }
 }
 
-impl From<Behaviour> for Acts {
-    fn from(behaviour: Behaviour) -> Self {
-        Self(vec![(behaviour, Until::Ever)])
+impl From<ModelBehaviour> for BehaviourSequence {
+    fn from(behaviour: ModelBehaviour) -> Self {
+        Self(vec![(behaviour, BehaviourLimit::Ever)])
     }
 }
 
@@ -164,14 +166,14 @@ impl From<Behaviour> for Acts {
 /// `item=` in the prompt.
 #[derive(Clone, Debug)]
 pub struct ModelScript {
-    rules: Vec<(String, Acts)>,
-    otherwise: Acts,
+    rules: Vec<(String, BehaviourSequence)>,
+    otherwise: BehaviourSequence,
     window: Option<(u32, Duration)>,
 }
 
 impl ModelScript {
     /// Makes a script that always does one thing.
-    pub fn new(otherwise: impl Into<Acts>) -> Self {
+    pub fn new(otherwise: impl Into<BehaviourSequence>) -> Self {
         Self { rules: Vec::new(), otherwise: otherwise.into(), window: None }
     }
 
@@ -184,32 +186,32 @@ impl ModelScript {
 
     /// Does something else where the prompt has a text.
     #[must_use]
-    pub fn on(mut self, text: &str, acts: impl Into<Acts>) -> Self {
+    pub fn on(mut self, text: &str, acts: impl Into<BehaviourSequence>) -> Self {
         self.rules.push((text.to_owned(), acts.into()));
         self
     }
 
     /// Returns the acts for a prompt and the name under which turns are counted.
-    fn acts(&self, prompt: &str) -> Option<(String, Acts)> {
+    fn acts(&self, prompt: &str) -> Option<(String, BehaviourSequence)> {
         if let Some((text, acts)) = self.rules.iter().find(|(text, _)| prompt.contains(text)) {
             return Some((text.clone(), acts.clone()));
         }
         let mode = word_behind(prompt, "mode=")?;
-        Behaviour::named(&mode).map(|behaviour| (format!("mode={mode}"), behaviour.into()))
+        ModelBehaviour::named(&mode).map(|behaviour| (format!("mode={mode}"), behaviour.into()))
     }
 }
 
 /// Where a script stands: the turns that were begun, and what each session is in.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct ScriptProgress {
     begun: HashMap<(String, String), u32>,
-    sessions: HashMap<String, Behaviour>,
+    sessions: HashMap<String, ModelBehaviour>,
     /// The turns of the window that were served, and when it ends if it is used up.
     served: u32,
     until: Option<SystemTime>,
 }
 
-impl Progress {
+impl ScriptProgress {
     /// Returns what is done at a request, and remembers it for the rest of the turn.
     ///
     /// `prompts` are all that the user said in the session, the oldest first.
@@ -220,7 +222,7 @@ impl Progress {
         prompts: &[String],
         begins: bool,
         now: SystemTime,
-    ) -> Behaviour {
+    ) -> ModelBehaviour {
         let (rule, acts) = prompts
             .iter()
             .rev()
@@ -236,16 +238,20 @@ impl Progress {
             return behaviour.clone();
         }
         let turns = self.begun.entry((rule, item(prompts))).or_default();
-        let behaviour = acts.at(*turns, now).cloned().unwrap_or(Behaviour::Commit);
+        let behaviour = acts.at(*turns, now).cloned().unwrap_or(ModelBehaviour::Commit);
         *turns += 1;
         self.sessions.insert(session.to_owned(), behaviour.clone());
         behaviour
     }
 }
 
-impl Progress {
+impl ScriptProgress {
     /// Returns the limit of the account, if its window is used up.
-    fn limit(&mut self, window: Option<(u32, Duration)>, now: SystemTime) -> Option<Behaviour> {
+    fn limit(
+        &mut self,
+        window: Option<(u32, Duration)>,
+        now: SystemTime,
+    ) -> Option<ModelBehaviour> {
         let (most, wait) = window?;
         if self.until.is_some_and(|until| until <= now) {
             (self.until, self.served) = (None, 0);
@@ -256,7 +262,7 @@ impl Progress {
         }
         let until = *self.until.get_or_insert(now + wait);
         let until = until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Some(Behaviour::Limit((until + Duration::from_millis(999)).as_secs()))
+        Some(ModelBehaviour::Limit((until + Duration::from_millis(999)).as_secs()))
     }
 }
 
@@ -284,8 +290,8 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(1000)
     }
 
-    fn turns(script: &ModelScript, prompts: &[&str]) -> Vec<Behaviour> {
-        let mut progress = Progress::default();
+    fn turns(script: &ModelScript, prompts: &[&str]) -> Vec<ModelBehaviour> {
+        let mut progress = ScriptProgress::default();
         let choose =
             |prompt: &&str| progress.choose(script, "s", &[(*prompt).to_owned()], true, now());
         prompts.iter().map(choose).collect()
@@ -293,40 +299,40 @@ mod tests {
 
     #[test]
     fn turns_are_counted_for_each_item() {
-        let script = ModelScript::new(Behaviour::Hang)
-            .on("flaky", Behaviour::Overloaded.times(1).then(Behaviour::Commit));
+        let script = ModelScript::new(ModelBehaviour::Hang)
+            .on("flaky", ModelBehaviour::Overloaded.times(1).then(ModelBehaviour::Commit));
         let did = turns(&script, &["flaky item=a", "flaky item=b", "flaky item=a", "flaky item=a"]);
-        let Behaviour::Overloaded = did[1] else { panic!("{did:?}") };
-        assert_eq!(did[2..], [Behaviour::Commit, Behaviour::Commit]);
+        let ModelBehaviour::Overloaded = did[1] else { panic!("{did:?}") };
+        assert_eq!(did[2..], [ModelBehaviour::Commit, ModelBehaviour::Commit]);
     }
 
     #[test]
     fn a_rule_comes_before_a_mode_and_a_mode_before_the_default() {
-        let script = ModelScript::new(Behaviour::Hang).on("x.py", Behaviour::Edit);
+        let script = ModelScript::new(ModelBehaviour::Hang).on("x.py", ModelBehaviour::Edit);
         let did = turns(&script, &["x.py mode=529", "y.py mode=529", "y.py mode=none"]);
-        assert_eq!(did, [Behaviour::Edit, Behaviour::Overloaded, Behaviour::Hang]);
+        assert_eq!(did, [ModelBehaviour::Edit, ModelBehaviour::Overloaded, ModelBehaviour::Hang]);
     }
 
     #[test]
     fn what_time_ends_holds_for_the_rest_of_a_turn_too() {
-        let limit = Behaviour::Limit(1010).until(now() + Duration::from_secs(10));
-        let script = ModelScript::new(limit.then(Behaviour::Commit));
-        let mut progress = Progress::default();
+        let limit = ModelBehaviour::Limit(1010).until(now() + Duration::from_secs(10));
+        let script = ModelScript::new(limit.then(ModelBehaviour::Commit));
+        let mut progress = ScriptProgress::default();
         let prompts = ["go on".to_owned()];
         let mut at = |begins, seconds| {
             let instant = now() + Duration::from_secs(seconds);
             progress.choose(&script, "s", &prompts, begins, instant)
         };
-        assert_eq!(at(true, 0), Behaviour::Limit(1010));
-        assert_eq!(at(false, 9), Behaviour::Limit(1010));
-        assert_eq!(at(false, 10), Behaviour::Commit);
+        assert_eq!(at(true, 0), ModelBehaviour::Limit(1010));
+        assert_eq!(at(false, 9), ModelBehaviour::Limit(1010));
+        assert_eq!(at(false, 10), ModelBehaviour::Commit);
     }
 
     #[test]
     fn a_resumed_session_is_known_by_what_was_said_first() {
-        let script = ModelScript::new(Behaviour::Hang).on("alpha", Behaviour::Edit);
+        let script = ModelScript::new(ModelBehaviour::Hang).on("alpha", ModelBehaviour::Edit);
         let prompts = ["do alpha item=a".to_owned(), "go on".to_owned()];
-        let did = Progress::default().choose(&script, "s", &prompts, true, now());
-        assert_eq!((did, item(&prompts).as_str()), (Behaviour::Edit, "a"));
+        let did = ScriptProgress::default().choose(&script, "s", &prompts, true, now());
+        assert_eq!((did, item(&prompts).as_str()), (ModelBehaviour::Edit, "a"));
     }
 }

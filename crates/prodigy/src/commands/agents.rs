@@ -11,7 +11,7 @@ use prodigy_core::{
 };
 
 use super::found::find_program;
-use crate::{config::Config, error::CliError, exit::Exit, output::Output};
+use crate::{config::Config, error::CliError, exit::Exit, output::Console};
 
 /// Returns how an agent is run: as the workflow says, as the configuration says, or as it is
 /// installed.
@@ -59,7 +59,7 @@ pub(super) fn cut_off(workflow: &Workflow, config: &Config) -> Vec<Diagnostic> {
 pub(super) fn warn_of_unknown_costs(
     workflow: &Workflow,
     configured: &[(&str, AgentConfig)],
-    out: &mut Output,
+    out: &mut Console,
 ) {
     if workflow.budget.is_unlimited() {
         return;

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::{
     context, plan,
-    run::{Request, begin, matches},
+    run::{RunRequest, begin, matches},
     spending::SpendingArgs,
-    target::TargetArgs,
+    target::MergeTargetArgs,
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console, workflow_file};
 
 /// The name of a batch's workflow in the records.
 const NAME: &str = "batch";
@@ -81,7 +81,7 @@ pub(crate) struct BatchArgs {
     job_id: Option<JobId>,
 
     #[command(flatten)]
-    target: TargetArgs,
+    target: MergeTargetArgs,
 
     /// Work on the repository in this directory [default: the current one]
     #[arg(long, value_name = "DIR")]
@@ -97,14 +97,14 @@ pub(crate) enum BatchIsolation {
     Shared,
 }
 
-pub(super) fn run(args: &Args, command: &BatchArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &BatchArgs, out: &mut Console) -> Result<Exit, CliError> {
     let repo = context::repo(command.path.as_deref())?;
     if matches(&command.pattern, &repo)?.is_empty() {
         let message = format!("no file matches `{}`", command.pattern);
         return Err(CliError::new(Exit::Usage, message)
             .with_hint("patterns are relative to the root of the repository"));
     }
-    let request = Request {
+    let request = RunRequest {
         verbose: false,
         name: NAME.to_owned(),
         file: workflow_file::from_text(NAME, &workflow(command), out)?,

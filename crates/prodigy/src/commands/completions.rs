@@ -2,7 +2,7 @@
 
 use clap::CommandFactory as _;
 
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Print a completion script for a shell
 #[derive(clap::Args, Debug)]
@@ -13,9 +13,9 @@ pub(crate) struct CompletionsArgs {
 }
 
 pub(super) fn run(
-    _args: &Args,
+    _args: &Cli,
     command: &CompletionsArgs,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(command.shell, &mut visible(), "prodigy", &mut script);
@@ -25,7 +25,7 @@ pub(super) fn run(
 
 /// Returns the command line without hidden commands, which the generator would offer.
 fn visible() -> clap::Command {
-    let all = Args::command();
+    let all = Cli::command();
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set());
     clap::Command::new("prodigy")
         .version(env!("CARGO_PKG_VERSION"))

@@ -7,11 +7,11 @@ use prodigy_engine::store::Durability;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    cli::Args,
-    config::{Config, Origin, Setting, repo_root, show_size},
+    cli::Cli,
+    config::{Config, ConfigOrigin, ConfigValue, repo_root, show_size},
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
     trust::{self, RepoContent},
 };
 
@@ -34,9 +34,9 @@ pub(crate) struct ConfigShowArgs {
 }
 
 pub(super) fn run(
-    args: &Args,
+    args: &Cli,
     command: &ConfigCommand,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let ConfigCommand::Show(show) = command;
     let here = std::env::current_dir().map_err(|error| {
@@ -65,18 +65,18 @@ pub(super) fn run(
 }
 
 /// One setting as it is shown.
-struct Row {
+struct ConfigRow {
     key: String,
     /// For people.
     shown: String,
     /// For programs.
     value: Value,
-    origin: Origin,
+    origin: ConfigOrigin,
 }
 
-fn rows(config: &Config) -> Vec<Row> {
-    fn row<T>(key: &str, setting: &Setting<T>, shown: String, value: Value) -> Row {
-        Row { key: key.to_owned(), shown, value, origin: setting.origin.clone() }
+fn rows(config: &Config) -> Vec<ConfigRow> {
+    fn row<T>(key: &str, setting: &ConfigValue<T>, shown: String, value: Value) -> ConfigRow {
+        ConfigRow { key: key.to_owned(), shown, value, origin: setting.origin.clone() }
     }
     let Config {
         home,
@@ -147,7 +147,7 @@ fn exactly(value: Duration) -> String {
     if duration::parse(&shown) == Ok(value) { shown } else { format!("{}s", value.as_secs_f64()) }
 }
 
-fn document(rows: Vec<Row>) -> Value {
+fn document(rows: Vec<ConfigRow>) -> Value {
     let settings: Map<String, Value> = rows
         .into_iter()
         .map(|row| (row.key, json!({"value": row.value, "origin": row.origin.to_string()})))

@@ -12,13 +12,13 @@ use prodigy_core::{
 use prodigy_engine::{
     git::{self, Repo},
     identity,
-    store::{self, Layout, Reader},
+    store::{self, JournalReader, Layout},
 };
 
 use super::lookup::{job_error, refuse_unbegun};
 pub(crate) use super::repository::layout;
 use crate::{
-    cli::Args,
+    cli::Cli,
     error::{CliError, explained},
     exit::Exit,
     output::one_line,
@@ -28,7 +28,7 @@ use crate::{
 const OTHER_HOME: &str = "set `PRODIGY_HOME` or pass `--home DIR` to use another one";
 
 /// Returns the directory that holds all state.
-pub(crate) fn home(args: &Args) -> Result<PathBuf, CliError> {
+pub(crate) fn home(args: &Cli) -> Result<PathBuf, CliError> {
     if let Some(home) = &args.home {
         return std::path::absolute(home).map_err(|error| {
             CliError::new(Exit::Usage, "the home cannot be made absolute").because(error)
@@ -42,7 +42,7 @@ pub(crate) fn home(args: &Args) -> Result<PathBuf, CliError> {
 }
 
 /// Returns how prodigy is called so that it uses the same home again.
-pub(crate) fn program(args: &Args) -> String {
+pub(crate) fn program(args: &Cli) -> String {
     let variable = std::env::var_os("PRODIGY_HOME").map(PathBuf::from);
     match &args.home {
         Some(home) if args.home != variable => format!("prodigy --home {}", quoted(home)),
@@ -75,7 +75,7 @@ pub(crate) fn quoted(path: &Path) -> String {
 }
 
 /// Returns the home, made and checked for writing.
-pub(crate) fn prepared_home(args: &Args) -> Result<PathBuf, CliError> {
+pub(crate) fn prepared_home(args: &Cli) -> Result<PathBuf, CliError> {
     prepared(home(args)?)
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn repo(path: Option<&Path>) -> Result<Repo, CliError> {
 
 /// Returns a job's first record, with where its repository is now.
 pub(crate) fn started(layout: &Layout, job: &JobId) -> Result<JobStarted, CliError> {
-    let mut records = Reader::open(layout, job).map_err(store_error)?;
+    let mut records = JournalReader::open(layout, job).map_err(store_error)?;
     match records.next().transpose().map_err(store_error)?.map(|record| record.event) {
         Some(Event::JobStarted(started)) => {
             let repository = layout.path_now(&started.repository).map_err(store_error)?;

@@ -18,8 +18,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    cli::Args, commands::context, commands::worktree::Bytes, error::CliError, exit::Exit,
-    output::Output,
+    cli::Cli, commands::context, commands::worktree::ByteSize, error::CliError, exit::Exit,
+    output::Console,
 };
 
 /// With less than this a job can hardly finish.
@@ -39,7 +39,7 @@ pub(crate) struct DoctorArgs {
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Level {
+enum CheckLevel {
     Ok,
     Warn,
     Fail,
@@ -47,13 +47,13 @@ enum Level {
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
-struct Check {
-    status: Level,
+struct DoctorCheck {
+    status: CheckLevel,
     name: &'static str,
     detail: String,
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for CheckLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Ok => "ok",
@@ -63,58 +63,59 @@ impl fmt::Display for Level {
     }
 }
 
-impl Check {
-    fn new(status: Level, name: &'static str, detail: impl Into<String>) -> Self {
+impl DoctorCheck {
+    fn new(status: CheckLevel, name: &'static str, detail: impl Into<String>) -> Self {
         Self { status, name, detail: detail.into() }
     }
 }
 
-pub(super) fn run(args: &Args, command: &DoctorArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &DoctorArgs, out: &mut Console) -> Result<Exit, CliError> {
     let home = context::home(args)?;
     let mut checks = vec![git_program(), home_directory(&home), disk(&home)];
     checks.extend(repository());
-    checks.extend([shell("sh", Level::Fail), shell("bash", Level::Warn)]);
+    checks.extend([shell("sh", CheckLevel::Fail), shell("bash", CheckLevel::Warn)]);
     checks.extend(agents::agents(args));
     checks.push(sandbox());
     if command.json {
         let document = json!({ "schema_version": 1, "checks": checks });
         out.raw(format!("{document:#}\n").as_bytes())?;
     } else {
-        for Check { status, name, detail } in &checks {
+        for DoctorCheck { status, name, detail } in &checks {
             out.line(format_args!("{status:<4}  {name:<10}  — {detail}"))?;
         }
     }
-    let has_failed = checks.iter().any(|check| check.status == Level::Fail);
+    let has_failed = checks.iter().any(|check| check.status == CheckLevel::Fail);
     Ok(if has_failed { Exit::Failure } else { Exit::Success })
 }
 
-fn git_program() -> Check {
+fn git_program() -> DoctorCheck {
     match Git::default().version() {
-        Ok(version) => Check::new(Level::Ok, "git", version),
-        Err(error) => Check::new(Level::Fail, "git", error.to_string()),
+        Ok(version) => DoctorCheck::new(CheckLevel::Ok, "git", version),
+        Err(error) => DoctorCheck::new(CheckLevel::Fail, "git", error.to_string()),
     }
 }
 
 /// Looks at the home without making it.
-fn home_directory(home: &Path) -> Check {
-    let check =
-        |status, what: &str| Check::new(status, "home", format!("`{}` {what}", home.display()));
+fn home_directory(home: &Path) -> DoctorCheck {
+    let check = |status, what: &str| {
+        DoctorCheck::new(status, "home", format!("`{}` {what}", home.display()))
+    };
     let metadata = match fs::metadata(home) {
         Ok(metadata) => metadata,
         Err(_) if home.symlink_metadata().is_ok() => {
-            return check(Level::Fail, "is a link that leads nowhere");
+            return check(CheckLevel::Fail, "is a link that leads nowhere");
         }
         Err(_) if is_writable(existing(home)) => {
-            return check(Level::Ok, "is not there yet and will be made");
+            return check(CheckLevel::Ok, "is not there yet and will be made");
         }
-        Err(_) => return check(Level::Fail, "is not there and cannot be made"),
+        Err(_) => return check(CheckLevel::Fail, "is not there and cannot be made"),
     };
     match fault(home, &metadata) {
-        Some(fault) => check(Level::Fail, fault),
+        Some(fault) => check(CheckLevel::Fail, fault),
         None if metadata.permissions().mode() & 0o077 != 0 => {
-            check(Level::Warn, "can be read by others; `chmod 700` keeps its logs private")
+            check(CheckLevel::Warn, "can be read by others; `chmod 700` keeps its logs private")
         }
-        None => check(Level::Ok, "is writable and private"),
+        None => check(CheckLevel::Ok, "is writable and private"),
     }
 }
 
@@ -144,65 +145,69 @@ fn is_writable(path: &Path) -> bool {
     rustix::fs::access(path, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
-fn disk(home: &Path) -> Check {
+fn disk(home: &Path) -> DoctorCheck {
     let Ok(seen) = rustix::fs::statvfs(existing(home)) else {
-        return Check::new(Level::Warn, "disk", "the file system does not say what is free");
+        return DoctorCheck::new(
+            CheckLevel::Warn,
+            "disk",
+            "the file system does not say what is free",
+        );
     };
     let free = seen.f_bavail.saturating_mul(seen.f_frsize);
-    let status = if free < LITTLE_SPACE { Level::Warn } else { Level::Ok };
-    Check::new(status, "disk", format!("{} free", Bytes(free)))
+    let status = if free < LITTLE_SPACE { CheckLevel::Warn } else { CheckLevel::Ok };
+    DoctorCheck::new(status, "disk", format!("{} free", ByteSize(free)))
 }
 
 /// Looks at the repository of the current directory; jobs need one, other commands do not.
-fn repository() -> Vec<Check> {
-    let check = |status, detail: String| Check::new(status, "repository", detail);
+fn repository() -> Vec<DoctorCheck> {
+    let check = |status, detail: String| DoctorCheck::new(status, "repository", detail);
     let here = env::current_dir().unwrap_or_default();
     let repo = match Repo::discover(&here) {
         Ok(repo) => repo,
         // That is said already.
         Err(git::Error::GitMissing | git::Error::GitTooOld { .. }) => return Vec::new(),
-        Err(error) => return vec![check(Level::Warn, error.to_string())],
+        Err(error) => return vec![check(CheckLevel::Warn, error.to_string())],
     };
     let mut checks = Vec::new();
     let place = repo.root().display();
     match repo.head().map(|head| head.branch) {
         Ok(Some(branch)) => {
-            checks.push(check(Level::Ok, format!("`{place}` on branch `{branch}`")));
+            checks.push(check(CheckLevel::Ok, format!("`{place}` on branch `{branch}`")));
         }
         Ok(None) => checks.push(check(
-            Level::Warn,
+            CheckLevel::Warn,
             format!("`{place}` is on no branch: results cannot be merged by themselves"),
         )),
-        Err(error) => checks.push(check(Level::Fail, error.to_string())),
+        Err(error) => checks.push(check(CheckLevel::Fail, error.to_string())),
     }
     match repo.uncommitted() {
         Ok(0) => {}
         Ok(count) => {
             let what = if count == 1 { "1 file is" } else { &format!("{count} files are") };
             let detail = format!("{what} not committed: jobs do not see that");
-            checks.push(check(Level::Warn, detail));
+            checks.push(check(CheckLevel::Warn, detail));
         }
-        Err(error) => checks.push(check(Level::Fail, error.to_string())),
+        Err(error) => checks.push(check(CheckLevel::Fail, error.to_string())),
     }
-    checks.extend(repo.warnings().into_iter().map(|warning| check(Level::Warn, warning)));
+    checks.extend(repo.warnings().into_iter().map(|warning| check(CheckLevel::Warn, warning)));
     checks
 }
 
-fn shell(name: &'static str, missing: Level) -> Check {
+fn shell(name: &'static str, missing: CheckLevel) -> DoctorCheck {
     match on_path(name) {
-        Some(path) => Check::new(Level::Ok, name, path.display().to_string()),
-        None => Check::new(missing, name, "not on the `PATH`"),
+        Some(path) => DoctorCheck::new(CheckLevel::Ok, name, path.display().to_string()),
+        None => DoctorCheck::new(missing, name, "not on the `PATH`"),
     }
 }
 
 /// Says whether steps can be kept from the rest of the machine; a workflow has to ask for it.
-fn sandbox() -> Check {
+fn sandbox() -> DoctorCheck {
     let env: Vec<_> = env::vars_os().collect();
     match Sandbox::probe(&env) {
-        Ok(program) => Check::new(Level::Ok, "sandbox", program.display().to_string()),
+        Ok(program) => DoctorCheck::new(CheckLevel::Ok, "sandbox", program.display().to_string()),
         Err(error) => {
             let detail = format!("`sandbox: bubblewrap` is refused: {error}; {}", error.hint());
-            Check::new(Level::Warn, "sandbox", detail)
+            DoctorCheck::new(CheckLevel::Warn, "sandbox", detail)
         }
     }
 }

@@ -12,18 +12,18 @@ mod verbose;
 use prodigy_core::ids::JobId;
 
 use self::{
-    export::ExportArgs,
-    filter::FilterArgs,
-    list::{How, list},
-    stats::StatsArgs,
+    export::EventsExportArgs,
+    filter::EventFilterArgs,
+    list::{FollowMode, list},
+    stats::EventsStatsArgs,
 };
 pub(super) use self::{
     filter::since,
     line::brief,
-    list::{Stopped, is_end},
+    list::{FollowError, is_end},
     verbose::EventReporter,
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Show what happened in a job, from its journal
 ///
@@ -43,35 +43,35 @@ pub(crate) struct EventsArgs {
     follow: bool,
 
     #[command(flatten)]
-    filter: FilterArgs,
+    filter: EventFilterArgs,
 }
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum EventsCommand {
     /// Show the events of a job
-    Ls(ListEventsArgs),
+    Ls(EventsListArgs),
     /// Show the events of a job and go on until it ends
-    Follow(ListEventsArgs),
+    Follow(EventsListArgs),
     /// Count the events of a job by type, and its errors by reason code
-    Stats(StatsArgs),
+    Stats(EventsStatsArgs),
     /// Show the events that contain a text
-    Search(SearchArgs),
+    Search(EventsSearchArgs),
     /// Write the events of a job as JSON lines, JSON or CSV
-    Export(ExportArgs),
+    Export(EventsExportArgs),
 }
 
 #[derive(clap::Args, Debug)]
-pub(crate) struct ListEventsArgs {
+pub(crate) struct EventsListArgs {
     /// The job [default: the newest]
     #[arg(long, value_name = "JOB")]
     job_id: Option<JobId>,
 
     #[command(flatten)]
-    filter: FilterArgs,
+    filter: EventFilterArgs,
 }
 
 #[derive(clap::Args, Debug)]
-pub(crate) struct SearchArgs {
+pub(crate) struct EventsSearchArgs {
     /// The job
     job: JobId,
 
@@ -79,24 +79,24 @@ pub(crate) struct SearchArgs {
     text: String,
 
     #[command(flatten)]
-    filter: FilterArgs,
+    filter: EventFilterArgs,
 }
 
-pub(super) fn run(args: &Args, command: &EventsArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &EventsArgs, out: &mut Console) -> Result<Exit, CliError> {
     match &command.command {
         None => {
-            let how = if command.follow { How::Follow } else { How::Once };
+            let how = if command.follow { FollowMode::Follow } else { FollowMode::Once };
             list(args, command.job.as_ref(), command.filter.read(None)?, how, out)
         }
         Some(EventsCommand::Ls(command)) => {
-            list(args, command.job_id.as_ref(), command.filter.read(None)?, How::Once, out)
+            list(args, command.job_id.as_ref(), command.filter.read(None)?, FollowMode::Once, out)
         }
         Some(EventsCommand::Follow(command)) => {
-            list(args, command.job_id.as_ref(), command.filter.read(None)?, How::Follow, out)
+            list(args, command.job_id.as_ref(), command.filter.read(None)?, FollowMode::Follow, out)
         }
         Some(EventsCommand::Search(command)) => {
             let filter = command.filter.read(Some(&command.text))?;
-            list(args, Some(&command.job), filter, How::Once, out)
+            list(args, Some(&command.job), filter, FollowMode::Once, out)
         }
         Some(EventsCommand::Stats(command)) => stats::run(args, command, out),
         Some(EventsCommand::Export(command)) => export::run(args, command, out),

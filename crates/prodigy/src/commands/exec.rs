@@ -6,11 +6,11 @@ use prodigy_core::event::RunOptions;
 
 use super::{
     context,
-    run::{Request, begin},
+    run::{RunRequest, begin},
     spending::SpendingArgs,
-    target::TargetArgs,
+    target::MergeTargetArgs,
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output, workflow_file};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console, workflow_file};
 
 /// Run a single step, with a worktree, a journal and a merge like any workflow
 #[derive(clap::Args, Debug)]
@@ -34,16 +34,16 @@ pub(crate) struct ExecArgs {
     spending: SpendingArgs,
 
     #[command(flatten)]
-    target: TargetArgs,
+    target: MergeTargetArgs,
 
     /// Work on the repository in this directory [default: the current one]
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args, command: &ExecArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &ExecArgs, out: &mut Console) -> Result<Exit, CliError> {
     let file = workflow_file::from_text("exec", &workflow(command)?, out)?;
-    let request = Request {
+    let request = RunRequest {
         verbose: false,
         name: "exec".to_owned(),
         file,

@@ -19,7 +19,7 @@ enum FlagScope {
 }
 
 /// One flag, or the argument of that name, and the commands that have it.
-struct Flag {
+struct FlagEntry {
     commands: &'static [&'static str],
     name: &'static str,
     held: FlagScope,
@@ -42,71 +42,87 @@ const MOVED: &str = "it takes over the jobs of a moved repository, once";
 const LOOK: &str = "it shows something and changes nothing";
 
 /// All flags.
-const FLAGS: &[Flag] = &[
-    Flag { commands: &[RUN, BATCH, RESUME, RETRY], name: "budget-usd", held: ByJob(OPTIONS) },
-    Flag { commands: &[RUN, BATCH, RESUME, RETRY], name: "no-wait", held: ByJob(OPTIONS) },
-    Flag { commands: &[RUN, BATCH, RESUME, RETRY], name: "fail-on-dlq", held: ByJob(OPTIONS) },
-    Flag { commands: &[RUN, RESUME], name: "no-items", held: ByJob(OPTIONS) },
-    Flag { commands: &[RUN, RESUME], name: "max-parallel", held: ByJob(OPTIONS) },
-    Flag { commands: &[RUN, BATCH, RESUME, RETRY], name: "yes", held: ByJob("`yes`, `options`") },
-    Flag { commands: &[RUN, BATCH, RESUME], name: "into", held: ByJob("`target_branch`, `into`") },
-    Flag { commands: &[RUN], name: "param", held: ByJob("`parameters`") },
-    Flag { commands: &[RUN], name: "param-file", held: ByJob("`parameters`") },
-    Flag { commands: &[RUN], name: "profile", held: ByJob("`profile`") },
-    Flag { commands: &[RUN], name: "input", held: ByJob("`input`, the items kept with the job") },
-    Flag { commands: &[RUN], name: "args", held: ByJob("`inputs`") },
-    Flag { commands: &[RUN], name: "map", held: ByJob("`inputs`") },
-    Flag { commands: &[RUN], name: "iterations", held: ByJob("`rounds`") },
-    Flag { commands: &[RUN], name: "WORKFLOW", held: ByJob(WORKFLOW) },
-    Flag { commands: &[RUN, BATCH], name: "job-id", held: ByJob("`job_id`") },
-    Flag { commands: &[BATCH], name: "GLOB", held: ByJob(WORKFLOW) },
-    Flag { commands: &[BATCH], name: "command", held: ByJob(WORKFLOW) },
-    Flag { commands: &[BATCH], name: "parallel", held: ByJob(WORKFLOW) },
-    Flag { commands: &[BATCH], name: "retry", held: ByJob(WORKFLOW) },
-    Flag { commands: &[BATCH], name: "timeout", held: ByJob(WORKFLOW) },
-    Flag { commands: &[BATCH], name: "max-items", held: ByJob(WORKFLOW) },
-    Flag { commands: &[BATCH], name: "isolation", held: ByJob(WORKFLOW) },
-    Flag { commands: &[RESUME, RETRY], name: "use-current-workflow", held: ByJob(WORKFLOW) },
-    Flag { commands: &[RESUME], name: "relocate", held: ForCall(MOVED) },
-    Flag { commands: &[RESUME, RETRY], name: "here", held: ForCall(ELSEWHERE) },
-    Flag { commands: &[RETRY], name: "rerun-reduce", held: ByJob("`reopened`") },
-    Flag { commands: &[RETRY], name: "reason", held: ByJob("`replay_started`, the audit trail") },
-    Flag {
+const FLAGS: &[FlagEntry] = &[
+    FlagEntry { commands: &[RUN, BATCH, RESUME, RETRY], name: "budget-usd", held: ByJob(OPTIONS) },
+    FlagEntry { commands: &[RUN, BATCH, RESUME, RETRY], name: "no-wait", held: ByJob(OPTIONS) },
+    FlagEntry { commands: &[RUN, BATCH, RESUME, RETRY], name: "fail-on-dlq", held: ByJob(OPTIONS) },
+    FlagEntry { commands: &[RUN, RESUME], name: "no-items", held: ByJob(OPTIONS) },
+    FlagEntry { commands: &[RUN, RESUME], name: "max-parallel", held: ByJob(OPTIONS) },
+    FlagEntry {
+        commands: &[RUN, BATCH, RESUME, RETRY],
+        name: "yes",
+        held: ByJob("`yes`, `options`"),
+    },
+    FlagEntry {
+        commands: &[RUN, BATCH, RESUME],
+        name: "into",
+        held: ByJob("`target_branch`, `into`"),
+    },
+    FlagEntry { commands: &[RUN], name: "param", held: ByJob("`parameters`") },
+    FlagEntry { commands: &[RUN], name: "param-file", held: ByJob("`parameters`") },
+    FlagEntry { commands: &[RUN], name: "profile", held: ByJob("`profile`") },
+    FlagEntry {
+        commands: &[RUN],
+        name: "input",
+        held: ByJob("`input`, the items kept with the job"),
+    },
+    FlagEntry { commands: &[RUN], name: "args", held: ByJob("`inputs`") },
+    FlagEntry { commands: &[RUN], name: "map", held: ByJob("`inputs`") },
+    FlagEntry { commands: &[RUN], name: "iterations", held: ByJob("`rounds`") },
+    FlagEntry { commands: &[RUN], name: "WORKFLOW", held: ByJob(WORKFLOW) },
+    FlagEntry { commands: &[RUN, BATCH], name: "job-id", held: ByJob("`job_id`") },
+    FlagEntry { commands: &[BATCH], name: "GLOB", held: ByJob(WORKFLOW) },
+    FlagEntry { commands: &[BATCH], name: "command", held: ByJob(WORKFLOW) },
+    FlagEntry { commands: &[BATCH], name: "parallel", held: ByJob(WORKFLOW) },
+    FlagEntry { commands: &[BATCH], name: "retry", held: ByJob(WORKFLOW) },
+    FlagEntry { commands: &[BATCH], name: "timeout", held: ByJob(WORKFLOW) },
+    FlagEntry { commands: &[BATCH], name: "max-items", held: ByJob(WORKFLOW) },
+    FlagEntry { commands: &[BATCH], name: "isolation", held: ByJob(WORKFLOW) },
+    FlagEntry { commands: &[RESUME, RETRY], name: "use-current-workflow", held: ByJob(WORKFLOW) },
+    FlagEntry { commands: &[RESUME], name: "relocate", held: ForCall(MOVED) },
+    FlagEntry { commands: &[RESUME, RETRY], name: "here", held: ForCall(ELSEWHERE) },
+    FlagEntry { commands: &[RETRY], name: "rerun-reduce", held: ByJob("`reopened`") },
+    FlagEntry {
+        commands: &[RETRY],
+        name: "reason",
+        held: ByJob("`replay_started`, the audit trail"),
+    },
+    FlagEntry {
         commands: &[RETRY],
         name: "max-parallel",
         held: ForCall("replays have a pace of their own, which the policy bounds"),
     },
-    Flag {
+    FlagEntry {
         commands: &[RETRY],
         name: "rate",
         held: ForCall("replays have a pace of their own, which the policy bounds"),
     },
-    Flag {
+    FlagEntry {
         commands: &[RETRY],
         name: "canary",
         held: ForCall("replays have a pace of their own, which the policy bounds"),
     },
-    Flag {
+    FlagEntry {
         commands: &[RESUME],
         name: "no-dlq",
         held: ForCall("it leaves dead letters alone once; they stay as they are"),
     },
-    Flag {
+    FlagEntry {
         commands: &[RESUME],
         name: "now",
         held: ForCall("it tries a usage limit once; the next one is waited for"),
     },
-    Flag { commands: &[RETRY], name: "ITEMS", held: ForCall(SELECTION) },
-    Flag { commands: &[RETRY], name: "filter", held: ForCall(SELECTION) },
-    Flag { commands: &[RETRY], name: "limit", held: ForCall(SELECTION) },
-    Flag { commands: &[RETRY], name: "signature", held: ForCall(SELECTION) },
-    Flag { commands: &[RETRY], name: "force", held: ForCall(SELECTION) },
-    Flag { commands: &[RUN, BATCH, RESUME, RETRY], name: "junit", held: ForCall(REPORT) },
-    Flag { commands: &[RUN, BATCH, RESUME], name: "path", held: ForCall(PLACE) },
-    Flag { commands: &[RESUME, RETRY], name: "JOB", held: ForCall("it names the job") },
-    Flag { commands: &[RUN, BATCH, RETRY], name: "dry-run", held: ForCall(LOOK) },
-    Flag { commands: &[RETRY], name: "json", held: ForCall(LOOK) },
-    Flag { commands: &[RUN, RESUME, RETRY], name: "verbose", held: ForCall(LOOK) },
+    FlagEntry { commands: &[RETRY], name: "ITEMS", held: ForCall(SELECTION) },
+    FlagEntry { commands: &[RETRY], name: "filter", held: ForCall(SELECTION) },
+    FlagEntry { commands: &[RETRY], name: "limit", held: ForCall(SELECTION) },
+    FlagEntry { commands: &[RETRY], name: "signature", held: ForCall(SELECTION) },
+    FlagEntry { commands: &[RETRY], name: "force", held: ForCall(SELECTION) },
+    FlagEntry { commands: &[RUN, BATCH, RESUME, RETRY], name: "junit", held: ForCall(REPORT) },
+    FlagEntry { commands: &[RUN, BATCH, RESUME], name: "path", held: ForCall(PLACE) },
+    FlagEntry { commands: &[RESUME, RETRY], name: "JOB", held: ForCall("it names the job") },
+    FlagEntry { commands: &[RUN, BATCH, RETRY], name: "dry-run", held: ForCall(LOOK) },
+    FlagEntry { commands: &[RETRY], name: "json", held: ForCall(LOOK) },
+    FlagEntry { commands: &[RUN, RESUME, RETRY], name: "verbose", held: ForCall(LOOK) },
 ];
 
 /// Returns the flags that hold for a job, for people; that of the merge is not among them.
@@ -135,7 +151,7 @@ pub(super) fn markdown() -> String {
         `--yes=false`. `prodigy jobs show JOB` shows those that hold, `--yes` excepted.\n\n\
         | Flag | Commands | Holds | Recorded in, or the reason |\n|---|---|---|---|\n"
         .to_owned();
-    for Flag { commands, name, held } in FLAGS {
+    for FlagEntry { commands, name, held } in FLAGS {
         let shown = if name.chars().all(char::is_uppercase) {
             format!("`{name}`")
         } else {
@@ -161,11 +177,11 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
-    use crate::cli::Args;
+    use crate::cli::Cli;
 
     /// Returns the flags and arguments that a command takes.
     fn known(path: &str) -> BTreeSet<String> {
-        let mut program = Args::command();
+        let mut program = Cli::command();
         program.build();
         let command = path.split(' ').fold(&program, |command, name| {
             command.find_subcommand(name).expect("a command that is there")

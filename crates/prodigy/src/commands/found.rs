@@ -9,7 +9,7 @@ use std::{
 };
 
 use prodigy_core::{
-    event::Found,
+    event::EnvironmentFingerprint,
     ids::hex,
     workflow::{AgentConfig, EnvVar, Workflow},
 };
@@ -25,8 +25,8 @@ pub(super) fn found(
     base_env: &[(OsString, OsString)],
     files: &[(String, String)],
     env: &[EnvVar],
-) -> Found {
-    let mut tools = Hashed::default();
+) -> EnvironmentFingerprint {
+    let mut tools = FingerprintHasher::default();
     tools.add(env!("CARGO_PKG_VERSION"));
     for (name, config) in agents {
         tools.add(name);
@@ -35,7 +35,7 @@ pub(super) fn found(
             tools.add(&identity(program, base_env));
         }
     }
-    let mut variables = Hashed::default();
+    let mut variables = FingerprintHasher::default();
     for (name, value) in files {
         variables.add(name);
         variables.add(value);
@@ -46,7 +46,7 @@ pub(super) fn found(
         variables.add(&var.name);
         variables.add(var.value.source());
     }
-    Found {
+    EnvironmentFingerprint {
         tool_hash: tools.finish(),
         env_hash: variables.finish(),
         last_effect: workflow.last_effect(),
@@ -76,11 +76,11 @@ pub(super) fn find_program(program: &str, env: &[(OsString, OsString)]) -> Optio
 
 /// A hash of texts that cannot run into each other.
 #[derive(Default)]
-struct Hashed {
+struct FingerprintHasher {
     hash: Sha256,
 }
 
-impl Hashed {
+impl FingerprintHasher {
     fn add(&mut self, text: &str) {
         self.hash.update(text.len().to_le_bytes());
         self.hash.update(text.as_bytes());

@@ -7,16 +7,16 @@ use std::{
 };
 
 use prodigy_core::{
-    event::{GivenInput, Mode},
+    event::{InputOverride, JobMode},
     ids::hex,
-    items::{self, InputKind, is_path},
+    items::{self, InputFormat, is_path},
     workflow::{Body, MapInput},
 };
 use prodigy_engine::git::{CommittedState, Repo};
 use sha2::{Digest as _, Sha256};
 
-use super::{context::git_error, item_flags::without_items, plan::known, run::Request};
-use crate::{error::CliError, exit::Exit, output::Output};
+use super::{context::git_error, item_flags::without_items, plan::known, run::RunRequest};
+use crate::{error::CliError, exit::Exit, output::Console};
 
 /// The largest input that is read.
 const LIMIT: u64 = 1024 * 1024 * 1024;
@@ -25,7 +25,7 @@ const LIMIT: u64 = 1024 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub(super) struct GivenItems {
     /// Their source and form, as it is recorded.
-    pub(super) input: GivenInput,
+    pub(super) input: InputOverride,
     /// Their text.
     pub(super) bytes: Vec<u8>,
 }
@@ -45,9 +45,9 @@ pub(crate) struct InputArgs {
 
 impl InputArgs {
     /// Reads the items that were given, if any were.
-    pub(super) fn read(&self, mode: Mode) -> Result<Option<GivenItems>, CliError> {
+    pub(super) fn read(&self, mode: JobMode) -> Result<Option<GivenItems>, CliError> {
         let Some(path) = &self.input else { return Ok(None) };
-        if mode == Mode::Sequential {
+        if mode == JobMode::Sequential {
             return Err(without_items("--input"));
         }
         let is_stdin = path.as_os_str() == "-";
@@ -68,10 +68,10 @@ impl InputArgs {
         let unusable = |error: items::Error| {
             CliError::new(Exit::Invalid, format!("the items cannot be had from `{name}`: {error}"))
         };
-        let kind = InputKind::of_given((!is_stdin).then_some(&**path)).map_err(&unusable)?;
+        let kind = InputFormat::of_given((!is_stdin).then_some(&**path)).map_err(&unusable)?;
         items::read(&bytes, kind).map_err(&unusable)?;
         let sha256 = hex(&Sha256::digest(&bytes));
-        Ok(Some(GivenItems { input: GivenInput { name, kind, sha256 }, bytes }))
+        Ok(Some(GivenItems { input: InputOverride { name, kind, sha256 }, bytes }))
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) struct InputFile {
 }
 
 /// Returns the file that the items come from, if that is known and in the repository.
-pub(super) fn input_file(request: &Request) -> Result<Option<InputFile>, CliError> {
+pub(super) fn input_file(request: &RunRequest) -> Result<Option<InputFile>, CliError> {
     let Body::MapReduce(body) = &request.file.loaded.workflow.body else { return Ok(None) };
     let (text, is_guess) = match &body.map.input {
         MapInput::File(text) => (text, false),
@@ -133,7 +133,7 @@ fn below_root(path: &str) -> Option<String> {
 }
 
 /// Refuses an input file that the worktree of the job will not have.
-pub(super) fn check(request: &Request, out: &mut Output) -> Result<(), CliError> {
+pub(super) fn check(request: &RunRequest, out: &mut Console) -> Result<(), CliError> {
     let Some(file) = input_file(request)? else { return Ok(()) };
     let path = &file.path;
     let message = match file.state {

@@ -10,7 +10,7 @@ use prodigy_core::workflow::grammar;
 use prodigy_engine::git::{self, Repo};
 
 use super::context::quoted;
-use crate::{cli::Args, config::repo_root, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, config::repo_root, error::CliError, exit::Exit, output::Console};
 
 /// The first workflow.
 const WORKFLOW: &str = include_str!("init/workflow.yml");
@@ -41,7 +41,7 @@ pub(crate) struct InitArgs {
     force: bool,
 }
 
-pub(super) fn run(_args: &Args, command: &InitArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(_args: &Cli, command: &InitArgs, out: &mut Console) -> Result<Exit, CliError> {
     let directory = command.path.as_deref().unwrap_or(Path::new("."));
     let top = directory.canonicalize().map_err(|error| {
         let message = format!("cannot use the directory `{}`", directory.display());

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use prodigy_core::event::{Mode, OptionChanges};
+use prodigy_core::event::{JobMode, OptionChanges};
 
 use super::spending::SpendingArgs;
 use crate::{error::CliError, exit::Exit};
@@ -29,10 +29,10 @@ impl ItemArgs {
     pub(super) fn changes(
         self,
         spending: SpendingArgs,
-        mode: Mode,
+        mode: JobMode,
     ) -> Result<OptionChanges, CliError> {
         let needs_items = self.no_items.map(|what| what == NoItems::Fail);
-        if mode == Mode::Sequential && needs_items == Some(true) {
+        if mode == JobMode::Sequential && needs_items == Some(true) {
             return Err(without_items("--no-items"));
         }
         Ok(OptionChanges {
@@ -45,8 +45,8 @@ impl ItemArgs {
 }
 
 /// Returns how many items are wanted at once; a sequential workflow has none.
-pub(super) fn at_once(wanted: Option<u32>, mode: Mode) -> Result<Option<NonZeroU32>, CliError> {
-    if mode == Mode::Sequential && wanted.is_some() {
+pub(super) fn at_once(wanted: Option<u32>, mode: JobMode) -> Result<Option<NonZeroU32>, CliError> {
+    if mode == JobMode::Sequential && wanted.is_some() {
         return Err(without_items("--max-parallel"));
     }
     Ok(wanted.and_then(NonZeroU32::new))

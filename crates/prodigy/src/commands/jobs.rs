@@ -11,7 +11,7 @@ use prodigy_core::{
     Timestamp, duration,
     event::PhaseName,
     ids::JobId,
-    job::{End, ItemSummary, JobStatus, Summary},
+    job::{ItemSummary, JobOutcome, JobStatus, JobSummary},
 };
 use prodigy_engine::{
     clock,
@@ -27,13 +27,13 @@ use super::{
     place, repository,
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     error::CliError,
     exit::Exit,
-    output::{Output, one_line},
+    output::{Console, one_line},
     report::{
         checkout, guarded, kept_work, limited,
-        money::{Money, today_usd, total},
+        money::{SpendView, today_usd, total},
         suspended, warnings,
     },
 };
@@ -51,21 +51,21 @@ pub(crate) struct JobsArgs {
     command: Option<JobsCommand>,
 
     #[command(flatten)]
-    list: ListJobsArgs,
+    list: JobsListArgs,
 }
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum JobsCommand {
     /// List the jobs of this repository, the newest last
     #[command(alias = "list")]
-    Ls(ListJobsArgs),
+    Ls(JobsListArgs),
     /// Show one job
-    Show(ShowJobArgs),
-    Rm(rm::RemoveJobArgs),
+    Show(JobsShowArgs),
+    Rm(rm::JobsRemoveArgs),
 }
 
 #[derive(clap::Args, Debug)]
-pub(crate) struct ListJobsArgs {
+pub(crate) struct JobsListArgs {
     /// List the jobs of all repositories
     #[arg(long)]
     all: bool,
@@ -84,7 +84,7 @@ pub(crate) struct ListJobsArgs {
 }
 
 #[derive(clap::Args, Debug)]
-pub(crate) struct ShowJobArgs {
+pub(crate) struct JobsShowArgs {
     /// The job
     job: JobId,
 
@@ -93,7 +93,7 @@ pub(crate) struct ShowJobArgs {
     json: bool,
 }
 
-pub(super) fn run(args: &Args, command: &JobsArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &JobsArgs, out: &mut Console) -> Result<Exit, CliError> {
     match &command.command {
         None => list(args, &command.list, out),
         Some(JobsCommand::Ls(command)) => list(args, command, out),
@@ -103,15 +103,15 @@ pub(super) fn run(args: &Args, command: &JobsArgs, out: &mut Output) -> Result<E
 }
 
 /// A job and what can be said of it.
-struct Row {
+struct JobView {
     layout: Layout,
     job: JobId,
-    summary: Summary,
+    summary: JobSummary,
     status: JobStatus,
     damage: Option<store::Error>,
 }
 
-fn row(layout: &Layout, job: JobId) -> Result<Row, store::Error> {
+fn row(layout: &Layout, job: JobId) -> Result<JobView, store::Error> {
     let (mut summary, status, damage) = summary(layout, &job)?;
     if status == JobStatus::Interrupted {
         // The next resume counts what agents used that died with it.
@@ -121,7 +121,7 @@ fn row(layout: &Layout, job: JobId) -> Result<Row, store::Error> {
     if let Some(started) = &mut summary.started {
         started.repository = layout.path_now(&started.repository)?;
     }
-    Ok(Row { layout: layout.clone(), job, summary, status, damage })
+    Ok(JobView { layout: layout.clone(), job, summary, status, damage })
 }
 
 /// Returns a job as `prodigy jobs show --json` shows it.
@@ -129,7 +129,7 @@ pub(super) fn describe(layout: &Layout, job: &JobId) -> Result<Value, store::Err
     Ok(document(&row(layout, job.clone())?, clock::now()))
 }
 
-fn list(args: &Args, command: &ListJobsArgs, out: &mut Output) -> Result<Exit, CliError> {
+fn list(args: &Cli, command: &JobsListArgs, out: &mut Console) -> Result<Exit, CliError> {
     if !command.all
         && let Ok(repo) = context::repo(None)
     {
@@ -150,7 +150,7 @@ fn list(args: &Args, command: &ListJobsArgs, out: &mut Output) -> Result<Exit, C
         }
     }
     rows.sort_by_key(|row| row.summary.started_at);
-    for Row { job, damage, .. } in &rows {
+    for JobView { job, damage, .. } in &rows {
         if let Some(error) = damage {
             out.note(format_args!("warning: {error}; see `prodigy repair {job} --dry-run`"));
         }
@@ -178,14 +178,14 @@ fn list(args: &Args, command: &ListJobsArgs, out: &mut Output) -> Result<Exit, C
 }
 
 /// Prints one line for each job.
-fn table(rows: &[Row], repos: bool, now: Timestamp, out: &mut Output) -> Result<(), CliError> {
+fn table(rows: &[JobView], repos: bool, now: Timestamp, out: &mut Console) -> Result<(), CliError> {
     let head =
         ["JOB", "STATUS", "WORKFLOW", "STEPS", "ITEMS", "STARTED", "TOOK", "COST", "REPOSITORY"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     let some_costs = rows.iter().any(|row| total(&row.summary.costs).is_some());
     let some_items = rows.iter().any(|row| row.summary.items.is_some());
     lines.extend(rows.iter().map(|row| {
-        let Row { layout, job, summary, .. } = row;
+        let JobView { layout, job, summary, .. } = row;
         vec![
             job.to_string(),
             status(row),
@@ -218,7 +218,7 @@ fn table(rows: &[Row], repos: bool, now: Timestamp, out: &mut Output) -> Result<
     Ok(())
 }
 
-fn show(args: &Args, command: &ShowJobArgs, out: &mut Output) -> Result<Exit, CliError> {
+fn show(args: &Cli, command: &JobsShowArgs, out: &mut Console) -> Result<Exit, CliError> {
     let (layout, job) = match find_job(args, &command.job) {
         Ok(found) => found,
         Err(error) => return purged::show(args, &command.job, command.json, error, out),
@@ -243,8 +243,8 @@ fn show(args: &Args, command: &ShowJobArgs, out: &mut Output) -> Result<Exit, Cl
 }
 
 /// Returns what there is to say of a job, by name.
-fn facts(row: &Row, now: Timestamp) -> Vec<(&'static str, String)> {
-    let Row { job, summary, .. } = row;
+fn facts(row: &JobView, now: Timestamp) -> Vec<(&'static str, String)> {
+    let JobView { job, summary, .. } = row;
     let started = summary.started.as_ref();
     let mut facts = vec![("job", job.to_string()), ("status", status(row))];
     facts.push(("workflow", workflow(summary)));
@@ -305,11 +305,11 @@ fn facts(row: &Row, now: Timestamp) -> Vec<(&'static str, String)> {
         facts.extend(suspended::line(&summary.suspended).map(|line| ("suspended", line)));
     }
     match &summary.end {
-        Some(End::Failed { step, failure }) => {
+        Some(JobOutcome::Failed { step, failure }) => {
             facts.push(("failure", format!("step {step}: {}: {}", failure.kind, failure.message)));
         }
-        Some(End::Paused { message, .. }) => facts.push(("paused", message.clone())),
-        Some(End::Completed(_)) | None => {}
+        Some(JobOutcome::Paused { message, .. }) => facts.push(("paused", message.clone())),
+        Some(JobOutcome::Completed(_)) | None => {}
     }
     facts
 }
@@ -320,14 +320,14 @@ fn is_open(status: JobStatus) -> bool {
 }
 
 /// Returns what a job cost and what is left.
-fn money(row: &Row) -> Money<'_> {
-    let Row { layout, summary, status, .. } = row;
+fn money(row: &JobView) -> SpendView<'_> {
+    let JobView { layout, summary, status, .. } = row;
     let budget = summary.started.as_ref().map(|started| started.budget).unwrap_or_default();
     // What is left of the day matters only to a job that may go on.
     let today_usd = budget.day_usd.filter(|_| is_open(*status)).and_then(|_| today_usd(layout));
     let successful = summary.items.as_ref().map(|items| items.counts.successful);
     let job_usd = summary.costs.cost_usd;
-    Money { costs: &summary.costs, job_usd, successful, budget, today_usd }
+    SpendView { costs: &summary.costs, job_usd, successful, budget, today_usd }
 }
 
 /// Returns how many items are done, of how many.
@@ -346,16 +346,16 @@ fn phase_name(phase: PhaseName) -> &'static str {
     }
 }
 
-fn status(row: &Row) -> String {
+fn status(row: &JobView) -> String {
     if row.damage.is_some() { "damaged".to_owned() } else { row.status.to_string() }
 }
 
-fn took(row: &Row, now: Timestamp) -> std::time::Duration {
+fn took(row: &JobView, now: Timestamp) -> std::time::Duration {
     row.summary.duration(row.status == JobStatus::Running, now)
 }
 
 /// Returns what people call the workflow.
-fn workflow(summary: &Summary) -> String {
+fn workflow(summary: &JobSummary) -> String {
     summary.started.as_ref().map_or_else(
         || "?".to_owned(),
         |started| started.workflow_name.as_ref().unwrap_or(&started.workflow_file).clone(),

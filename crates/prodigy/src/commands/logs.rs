@@ -6,20 +6,20 @@ mod transcript;
 mod view;
 
 use prodigy_core::{
-    event::Mode,
+    event::JobMode,
     ids::{ItemId, JobId},
 };
-use prodigy_engine::store::{Layout, LogFile, Reader};
+use prodigy_engine::store::{JournalReader, Layout, LogFile};
 
 use self::{
-    page::Page,
-    view::{ALL, LogView},
+    page::LogPrinter,
+    view::{ALL, LogReader},
 };
 use super::{
     context,
     lookup::{job_error, named_or_newest},
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Show what the steps of a job printed
 ///
@@ -53,19 +53,19 @@ pub(crate) struct LogsArgs {
     raw: bool,
 }
 
-pub(super) fn run(args: &Args, command: &LogsArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &LogsArgs, out: &mut Console) -> Result<Exit, CliError> {
     let (layout, job) = named_or_newest(args, command.job.as_ref())?;
     if command.job.is_none() {
         out.note(format_args!("job {job}"));
     }
     let (item, step) = subject(command, &layout, &job)?;
     let files = if command.stderr { &[LogFile::Errors] } else { ALL };
-    let page = Page::new(out, command.raw);
-    let mut view = LogView::new((&layout, &job), (item.as_ref(), step.as_deref()), files, page);
+    let page = LogPrinter::new(out, command.raw);
+    let mut view = LogReader::new((&layout, &job), (item.as_ref(), step.as_deref()), files, page);
     if command.follow {
         view.follow()?;
     } else {
-        for record in Reader::open(&layout, &job).map_err(|error| job_error(&job, error))? {
+        for record in JournalReader::open(&layout, &job).map_err(|error| job_error(&job, error))? {
             view.take(&record.map_err(|error| job_error(&job, error))?)?;
         }
         view.catch_up()?;
@@ -103,7 +103,7 @@ fn subject(
     job: &JobId,
 ) -> Result<(Option<ItemId>, Option<String>), CliError> {
     let Some(named) = &command.item else { return Ok((None, None)) };
-    if context::started(layout, job)?.mode == Mode::Sequential {
+    if context::started(layout, job)?.mode == JobMode::Sequential {
         if command.step.is_some() {
             let message = format!("job `{job}` has no items, so `{named}` is none");
             return Err(CliError::new(Exit::Usage, message).with_hint("name the step only"));
@@ -114,7 +114,7 @@ fn subject(
     let ids = [named.parse().ok(), Some(ItemId::of_key(named))];
     let ids: Vec<ItemId> = ids.into_iter().flatten().collect();
     let failed = |error| job_error(job, error);
-    for record in Reader::open(layout, job).map_err(failed)? {
+    for record in JournalReader::open(layout, job).map_err(failed)? {
         if let Some(item) = record.map_err(failed)?.item_id.filter(|item| ids.contains(item)) {
             return Ok((Some(item), command.step.clone()));
         }

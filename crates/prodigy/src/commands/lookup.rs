@@ -4,15 +4,15 @@ use std::path::Path;
 
 use prodigy_core::{
     ids::JobId,
-    job::{JobStatus, Summary},
+    job::{JobStatus, JobSummary},
 };
 use prodigy_engine::{
     git::Repo,
-    store::{self, JobLock, Layout, Reader},
+    store::{self, JobLock, JournalReader, Layout},
 };
 
 use super::context;
-use crate::{cli::Args, error::CliError, exit::Exit};
+use crate::{cli::Cli, error::CliError, exit::Exit};
 
 /// Returns the layout of the repository that the current directory is in, if it is in one.
 pub(crate) fn here(home: &Path) -> Result<Option<Layout>, CliError> {
@@ -21,7 +21,7 @@ pub(crate) fn here(home: &Path) -> Result<Option<Layout>, CliError> {
 }
 
 /// Returns the layouts to look for jobs in: that of this repository, or else all.
-pub(crate) fn layouts(args: &Args) -> Result<Vec<Layout>, CliError> {
+pub(crate) fn layouts(args: &Cli) -> Result<Vec<Layout>, CliError> {
     let home = context::home(args)?;
     match here(&home)? {
         Some(layout) => Ok(vec![layout]),
@@ -36,7 +36,7 @@ pub(crate) fn all(home: &Path) -> Result<Vec<Layout>, CliError> {
 }
 
 /// Finds a job by its id: in this repository, or else in any.
-pub(crate) fn find_job(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliError> {
+pub(crate) fn find_job(args: &Cli, job: &JobId) -> Result<(Layout, JobId), CliError> {
     let home = context::home(args)?;
     let mut found = Vec::new();
     for layout in all(&home)? {
@@ -85,7 +85,7 @@ pub(crate) fn refuse_unbegun(layout: &Layout, job: &JobId) -> Result<(), CliErro
 
 /// Returns the job with this id, or the newest one if none was named.
 pub(crate) fn named_or_newest(
-    args: &Args,
+    args: &Cli,
     job: Option<&JobId>,
 ) -> Result<(Layout, JobId), CliError> {
     match job {
@@ -95,8 +95,8 @@ pub(crate) fn named_or_newest(
 }
 
 /// Returns the newest job of this repository, or else of any.
-pub(crate) fn newest_job(args: &Args) -> Result<(Layout, JobId), CliError> {
-    let mut newest: Option<(Summary, Layout, JobId)> = None;
+pub(crate) fn newest_job(args: &Cli) -> Result<(Layout, JobId), CliError> {
+    let mut newest: Option<(JobSummary, Layout, JobId)> = None;
     for layout in layouts(args)? {
         let Some(job) = layout.jobs().map_err(context::store_error)?.pop() else { continue };
         let summary = first_record(&layout, &job)?;
@@ -111,9 +111,9 @@ pub(crate) fn newest_job(args: &Args) -> Result<(Layout, JobId), CliError> {
 }
 
 /// Returns a job as its first record shows it.
-fn first_record(layout: &Layout, job: &JobId) -> Result<Summary, CliError> {
-    let mut summary = Summary::default();
-    let first = Reader::open(layout, job).map_err(|error| job_error(job, error))?.next();
+fn first_record(layout: &Layout, job: &JobId) -> Result<JobSummary, CliError> {
+    let mut summary = JobSummary::default();
+    let first = JournalReader::open(layout, job).map_err(|error| job_error(job, error))?.next();
     if let Some(Ok(record)) = first {
         summary.apply(&record);
     }
@@ -124,12 +124,12 @@ fn first_record(layout: &Layout, job: &JobId) -> Result<Summary, CliError> {
 pub(crate) fn summary(
     layout: &Layout,
     job: &JobId,
-) -> Result<(Summary, JobStatus, Option<store::Error>), store::Error> {
+) -> Result<(JobSummary, JobStatus, Option<store::Error>), store::Error> {
     // Asked first: a job that ends in between is then seen with its last record.
     let held = JobLock::holder(layout, job)?.is_some();
-    let mut summary = Summary::default();
+    let mut summary = JobSummary::default();
     let mut damage = None;
-    for record in Reader::open(layout, job)? {
+    for record in JournalReader::open(layout, job)? {
         match record {
             Ok(record) => summary.apply(&record),
             Err(error) => damage = Some(error),

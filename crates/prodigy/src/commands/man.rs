@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory as _;
 
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Print the manual page, or write all pages to a directory
 #[derive(clap::Args, Debug)]
@@ -14,15 +14,15 @@ pub(crate) struct ManArgs {
     dir: Option<PathBuf>,
 }
 
-pub(super) fn run(_args: &Args, command: &ManArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(_args: &Cli, command: &ManArgs, out: &mut Console) -> Result<Exit, CliError> {
     if let Some(directory) = &command.dir {
         std::fs::create_dir_all(directory)
-            .and_then(|()| clap_mangen::generate_to(Args::command(), directory))
+            .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
             .map_err(|error| cannot_write(directory, error))?;
         out.note(format_args!("wrote the manual pages to `{}`", directory.display()));
     } else {
         let mut page = Vec::new();
-        let command = Args::command().disable_help_subcommand(true);
+        let command = Cli::command().disable_help_subcommand(true);
         clap_mangen::Man::new(command).render(&mut page).map_err(|error| {
             CliError::new(Exit::Failure, "cannot make the manual page").because(error)
         })?;

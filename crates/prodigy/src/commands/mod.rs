@@ -49,14 +49,14 @@ pub(crate) mod verify;
 pub(crate) mod worktree;
 
 use crate::{
-    cli::{Args, Command},
+    cli::{Cli, Command},
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
 };
 
 /// Runs the command that was asked for.
-pub(crate) fn run(args: &Args, out: &mut Output) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &Cli, out: &mut Console) -> Result<Exit, CliError> {
     let exit = match &args.command {
         Command::Run(command) => run::run(args, command, out),
         Command::Resume(command) => resume::run(args, command, out),

@@ -1,11 +1,11 @@
 //! `prodigy pause`.
 
 use prodigy_core::ids::JobId;
-use prodigy_engine::store::{Holder, JobLock, Layout};
+use prodigy_engine::store::{JobLock, Layout, LockHolder};
 use rustix::process::Signal;
 
 use super::lookup::{find_job, job_error, summary};
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Ask the process that runs a job to pause it, as Ctrl-C does
 ///
@@ -18,7 +18,7 @@ pub(crate) struct PauseArgs {
     job: JobId,
 }
 
-pub(super) fn run(args: &Args, command: &PauseArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &PauseArgs, out: &mut Console) -> Result<Exit, CliError> {
     let (layout, job) = find_job(args, &command.job)?;
     let holder = holder(&layout, &job)?;
     let heeded = heeded(&holder, &job, &[Signal::INT, Signal::TERM, Signal::HUP])?;
@@ -34,12 +34,12 @@ pub(super) fn run(args: &Args, command: &PauseArgs, out: &mut Output) -> Result<
 }
 
 /// Returns the process that runs a job, or says why it cannot be asked anything.
-pub(super) fn holder(layout: &Layout, job: &JobId) -> Result<Holder, CliError> {
+pub(super) fn holder(layout: &Layout, job: &JobId) -> Result<LockHolder, CliError> {
     let failed = |error| job_error(job, error);
     let Some(said) = JobLock::holder(layout, job).map_err(failed)? else {
         return Err(not_running(layout, job));
     };
-    if let Some(holder) = Holder::find(layout, job).map_err(failed)? {
+    if let Some(holder) = LockHolder::find(layout, job).map_err(failed)? {
         return Ok(holder);
     }
     // It may have ended while we looked.
@@ -55,7 +55,7 @@ pub(super) fn holder(layout: &Layout, job: &JobId) -> Result<Holder, CliError> {
 
 /// Returns those signals that a run does not ignore, at least one.
 pub(super) fn heeded(
-    holder: &Holder,
+    holder: &LockHolder,
     job: &JobId,
     signals: &[Signal],
 ) -> Result<Vec<Signal>, CliError> {

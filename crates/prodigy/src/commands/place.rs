@@ -3,13 +3,13 @@
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use prodigy_core::ids::JobId;
-use prodigy_engine::store::{self, JobPlace, Layout};
+use prodigy_engine::store::{self, JobLocation, Layout};
 
 use super::lookup::job_error;
 use crate::{
     error::CliError,
     exit::Exit,
-    output::{Output, one_line},
+    output::{Console, one_line},
 };
 
 /// Makes sure that a job may be worked on here: it was before, `--here` was given, or a person
@@ -19,10 +19,10 @@ pub(crate) fn confirm(
     job: &JobId,
     here: bool,
     command: &str,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<(), CliError> {
     let failed = |error| job_error(job, error);
-    let Some(JobPlace { host, home, .. }) = layout.elsewhere(job).map_err(failed)? else {
+    let Some(JobLocation { host, home, .. }) = layout.elsewhere(job).map_err(failed)? else {
         return Ok(());
     };
     let (host, home) = (one_line(&host), one_line(&home));

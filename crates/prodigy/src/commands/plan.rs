@@ -19,20 +19,20 @@ use prodigy_core::{
 };
 use serde_json::{Value, json};
 
-use self::{estimate::Extent, worktrees::Places};
+use self::{estimate::PlanSize, worktrees::WorktreePlan};
 use super::{
     context,
     given_items::{self, InputArgs},
     hooks::skipped_hooks,
     item_flags::at_once,
     parameters,
-    run::{Request, Sizes},
+    run::{RunRequest, StepCounts},
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
     report::count,
     trust::{self, RepoContent},
     workflow_file,
@@ -68,14 +68,14 @@ pub(crate) struct PlanArgs {
     path: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args, command: &PlanArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &PlanArgs, out: &mut Console) -> Result<Exit, CliError> {
     let file = workflow_file::load(&command.workflow, out)?;
     let declared = &file.loaded.workflow.parameters;
     let parameters = parameters::resolve(declared, &command.params, command.param_file.as_deref())?;
-    let mode = Sizes::of(&file.loaded.workflow).mode;
+    let mode = StepCounts::of(&file.loaded.workflow).mode;
     let max_parallel = at_once(command.max_parallel, mode)?;
     let given = command.input.read(mode)?;
-    let request = Request {
+    let request = RunRequest {
         verbose: false,
         name: command.workflow.to_string_lossy().into_owned(),
         repo: context::repo(command.path.as_deref())?,
@@ -98,19 +98,19 @@ pub(super) fn run(args: &Args, command: &PlanArgs, out: &mut Output) -> Result<E
 
 /// Shows what a request would do.
 pub(super) fn show(
-    args: &Args,
-    request: &Request,
+    args: &Cli,
+    request: &RunRequest,
     json: bool,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let workflow = &request.file.loaded.workflow;
     let head = request.repo.head().map_err(context::git_error)?;
     let work = match &workflow.body {
-        Body::Sequential { steps, .. } => Work::Steps(steps),
+        Body::Sequential { steps, .. } => PlanView::Steps(steps),
         Body::MapReduce(parts) => {
             let chosen = items::selected(&parts.map, request)?;
             let at_once = request.options.max_parallel.unwrap_or(parts.map.max_parallel);
-            Work::Items(parts, chosen, at_once.get())
+            PlanView::Items(parts, chosen, at_once.get())
         }
     };
     // Without a place for state there is no history, and a plan all the same.
@@ -175,24 +175,24 @@ pub(super) fn show(
 }
 
 /// The work of a workflow.
-enum Work<'a> {
+enum PlanView<'a> {
     /// Steps, one after the other.
     Steps(&'a [Step]),
     /// The same steps for many items, so many at once.
-    Items(&'a MapReduce, items::Chosen, u32),
+    Items(&'a MapReduce, items::PlannedItems, u32),
 }
 
-impl Work<'_> {
+impl PlanView<'_> {
     /// Returns how much there is to do.
-    fn extent(&self, rounds: u32) -> Extent {
+    fn extent(&self, rounds: u32) -> PlanSize {
         match self {
-            Self::Steps(_) => Extent { items: None, at_once: 1, rounds },
+            Self::Steps(_) => PlanSize { items: None, at_once: 1, rounds },
             Self::Items(_, chosen, at_once) => {
                 let items = match chosen {
-                    items::Chosen::Known(items) => u32::try_from(items.len()).ok(),
-                    items::Chosen::Later(_) => None,
+                    items::PlannedItems::Known(items) => u32::try_from(items.len()).ok(),
+                    items::PlannedItems::Later(_) => None,
                 };
-                Extent { items, at_once: *at_once, rounds: 1 }
+                PlanSize { items, at_once: *at_once, rounds: 1 }
             }
         }
     }
@@ -202,7 +202,7 @@ impl Work<'_> {
         match self {
             Self::Steps(steps) => vec![("steps".to_owned(), rows(steps, false, plan))],
             Self::Items(parts, chosen, at_once) => {
-                let places = Places::new(&parts.map, chosen, *at_once);
+                let places = WorktreePlan::new(&parts.map, chosen, *at_once);
                 let setup = parts.setup.as_ref().map_or(&[][..], |setup| &setup.phase.steps);
                 let reduce = parts.reduce.as_ref().map_or(&[][..], |phase| &phase.steps);
                 let map = json!({
@@ -224,11 +224,11 @@ impl Work<'_> {
     }
 
     /// Shows the part for people that differs between the kinds.
-    fn lines(&self, plan: &PlanContext<'_>, out: &mut Output) -> Result<(), CliError> {
+    fn lines(&self, plan: &PlanContext<'_>, out: &mut Console) -> Result<(), CliError> {
         match self {
             Self::Steps(steps) => list("steps", steps, false, plan, out),
             Self::Items(parts, chosen, at_once) => {
-                let places = Places::new(&parts.map, chosen, *at_once);
+                let places = WorktreePlan::new(&parts.map, chosen, *at_once);
                 if let Some(setup) = &parts.setup {
                     list("setup", &setup.phase.steps, false, plan, out)?;
                 }
@@ -253,7 +253,7 @@ impl Work<'_> {
 }
 
 /// Returns the values that are known before a run: the parameters.
-pub(super) fn known(request: &Request) -> Vars {
+pub(super) fn known(request: &RunRequest) -> Vars {
     let mut vars = Vars::default();
     vars.set("params", Value::Object(request.parameters.clone().into_iter().collect()));
     vars
@@ -268,7 +268,7 @@ struct PlanContext<'a> {
 }
 
 impl<'a> PlanContext<'a> {
-    fn of(request: &'a Request) -> Self {
+    fn of(request: &'a RunRequest) -> Self {
         Self { vars: known(request), agents: &request.file.loaded.workflow.agents }
     }
 
@@ -287,7 +287,7 @@ fn list(
     steps: &[Step],
     is_item: bool,
     plan: &PlanContext<'_>,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<(), CliError> {
     out.line(title)?;
     for (number, step) in steps.iter().enumerate() {

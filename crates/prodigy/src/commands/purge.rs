@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use prodigy_core::{
     Timestamp,
-    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewAuditRecord},
     duration,
     ids::JobId,
 };
 use prodigy_engine::{
-    audit::Audit,
+    audit::AuditTrail,
     clock,
     git::Repo,
     store::{self, Layout, PurgeKind, PurgeRecord, PurgedPart, Tombstone},
 };
 use serde_json::{Value, json};
 
-use self::candidate::{Candidate, Size, size_of};
-use super::{audit::audit_error, context, dlq, jobs, lookup::job_error, worktree::Bytes};
-use crate::{cli::Args, config::Config, error::CliError, exit::Exit, output::Output};
+use self::candidate::{DiskUsage, PurgeCandidate, size_of};
+use super::{audit::audit_error, context, dlq, jobs, lookup::job_error, worktree::ByteSize};
+use crate::{cli::Cli, config::Config, error::CliError, exit::Exit, output::Console};
 
 /// The version of the document that `--json` prints.
 const SCHEMA_VERSION: u32 = 1;
@@ -41,7 +41,7 @@ const SCHEMA_VERSION: u32 = 1;
 pub(crate) struct PurgeArgs {
     /// The part of each job [default: those with an age in `retention`]
     #[arg(value_enum)]
-    what: Option<PurgeWhat>,
+    what: Option<PurgeKindArg>,
 
     /// Purge jobs whose last event is older than this, e.g. `30d` [default: `retention`]
     #[arg(long, value_name = "AGE", value_parser = duration::parse)]
@@ -58,7 +58,7 @@ pub(crate) struct PurgeArgs {
 
 /// The parts of a job that can be purged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum PurgeWhat {
+enum PurgeKindArg {
     /// Closed dead letters
     Dlq,
     /// The journal and what is computed from it
@@ -69,7 +69,7 @@ enum PurgeWhat {
     Jobs,
 }
 
-impl PurgeWhat {
+impl PurgeKindArg {
     fn kind(self) -> PurgeKind {
         match self {
             Self::Dlq => PurgeKind::Dlq,
@@ -80,12 +80,12 @@ impl PurgeWhat {
     }
 }
 
-pub(super) fn run(args: &Args, command: &PurgeArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &PurgeArgs, out: &mut Console) -> Result<Exit, CliError> {
     let repo = context::repo(None)?;
     let layout = context::layout(&context::home(args)?, &repo)?;
     let config = Config::load(args, Some(repo.root()))?;
     let rules = rules(command, &config, out)?;
-    let purge = Purge { args, layout: &layout, repo: &repo, now: clock::now() };
+    let purge = RepositoryPurge { args, layout: &layout, repo: &repo, now: clock::now() };
     let mut report = PurgeReport::default();
     for job in layout.jobs().map_err(context::store_error)? {
         purge.job(&job, &rules, command.dry_run, &mut report, out)?;
@@ -99,10 +99,10 @@ pub(super) fn run(args: &Args, command: &PurgeArgs, out: &mut Output) -> Result<
 fn rules(
     command: &PurgeArgs,
     config: &Config,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Vec<(PurgeKind, Duration)>, CliError> {
     let retention = &config.retention;
-    let named = command.what.map(PurgeWhat::kind);
+    let named = command.what.map(PurgeKindArg::kind);
     let all = [PurgeKind::Dlq, PurgeKind::Logs, PurgeKind::Events, PurgeKind::Jobs];
     let mut rules = Vec::new();
     for kind in all.into_iter().filter(|kind| named.is_none_or(|named| named == *kind)) {
@@ -130,7 +130,7 @@ fn rules(
 struct PurgeRow {
     job: JobId,
     what: PurgeKind,
-    size: Size,
+    size: DiskUsage,
 }
 
 impl PurgeRow {
@@ -150,14 +150,14 @@ struct PurgeReport {
 }
 
 /// A purge of one repository.
-struct Purge<'a> {
-    args: &'a Args,
+struct RepositoryPurge<'a> {
+    args: &'a Cli,
     layout: &'a Layout,
     repo: &'a Repo,
     now: Timestamp,
 }
 
-impl Purge<'_> {
+impl RepositoryPurge<'_> {
     /// Purges what is old enough of a job.
     fn job(
         &self,
@@ -165,10 +165,10 @@ impl Purge<'_> {
         rules: &[(PurgeKind, Duration)],
         dry_run: bool,
         report: &mut PurgeReport,
-        out: &mut Output,
+        out: &mut Console,
     ) -> Result<(), CliError> {
         let failed = |error| job_error(job, error);
-        let Some(mut candidate) = Candidate::read(self.layout, job).map_err(failed)? else {
+        let Some(mut candidate) = PurgeCandidate::read(self.layout, job).map_err(failed)? else {
             return Ok(());
         };
         let due: Vec<_> =
@@ -196,7 +196,7 @@ impl Purge<'_> {
             let size = match kind {
                 PurgeKind::Dlq => {
                     let closed = dlq::closed_entries(self.args, job, out)?;
-                    Size { files: u64::try_from(closed.len()).unwrap_or(u64::MAX), bytes: 0 }
+                    DiskUsage { files: u64::try_from(closed.len()).unwrap_or(u64::MAX), bytes: 0 }
                 }
                 PurgeKind::Logs => size_of(&[self.layout.job_logs_dir(job)]),
                 PurgeKind::Events => size_of(&store::files_but_logs(self.layout, job)),
@@ -220,10 +220,10 @@ impl Purge<'_> {
     /// Purges one part of a job.
     fn carry_out(
         &self,
-        candidate: &mut Candidate<'_>,
+        candidate: &mut PurgeCandidate<'_>,
         (kind, age): (PurgeKind, Duration),
-        size: Size,
-        out: &mut Output,
+        size: DiskUsage,
+        out: &mut Console,
     ) -> Result<(), CliError> {
         let job = candidate.job;
         let failed = |error| job_error(job, error);
@@ -259,12 +259,16 @@ impl Purge<'_> {
     ) -> Result<(), CliError> {
         let PurgeRule { job, kind, age, size } = rule;
         let (by, older_than) = (context::person(self.repo), duration::show(*age));
-        let mut said =
-            NewRecord::new(by.clone(), IdentityKind::Asserted, AuditAction::Purge, (*job).clone());
-        let (what, Size { files, bytes }) = (kind.name(), *size);
-        let told = format!("{what} older than {older_than}: {files} files, {}", Bytes(bytes));
+        let mut said = NewAuditRecord::new(
+            by.clone(),
+            IdentityKind::Asserted,
+            AuditAction::Purge,
+            (*job).clone(),
+        );
+        let (what, DiskUsage { files, bytes }) = (kind.name(), *size);
+        let told = format!("{what} older than {older_than}: {files} files, {}", ByteSize(bytes));
         said.reason = Some(told);
-        let audit = Audit::open(self.layout, self.repo).map_err(audit_error)?;
+        let audit = AuditTrail::open(self.layout, self.repo).map_err(audit_error)?;
         let record = |said| audit.append(vec![said], clock::now()).map_err(audit_error);
         record(said.clone())?;
         let part =
@@ -317,11 +321,11 @@ struct PurgeRule<'a> {
     job: &'a JobId,
     kind: PurgeKind,
     age: Duration,
-    size: Size,
+    size: DiskUsage,
 }
 
 impl PurgeReport {
-    fn show(&self, command: &PurgeArgs, out: &mut Output) -> Result<(), CliError> {
+    fn show(&self, command: &PurgeArgs, out: &mut Console) -> Result<(), CliError> {
         if command.json {
             let purged: Vec<_> = self.rows.iter().map(PurgeRow::document).collect();
             let kept: Vec<_> =
@@ -335,7 +339,7 @@ impl PurgeReport {
         for PurgeRow { job, what, size } in &self.rows {
             let unit = if *what == PurgeKind::Dlq { "dead letters" } else { "files" };
             let size_of =
-                if size.bytes > 0 { format!(", {}", Bytes(size.bytes)) } else { String::new() };
+                if size.bytes > 0 { format!(", {}", ByteSize(size.bytes)) } else { String::new() };
             out.line(format_args!(
                 "{verb}  {job}  {}  {} {unit}{size_of}",
                 what.name(),

@@ -4,7 +4,7 @@ use clap::CommandFactory as _;
 use prodigy_core::{reference, replay, workflow::grammar};
 
 use super::flags;
-use crate::{cli::Args, error::CliError, exit, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit, exit::Exit, output::Console};
 
 /// The width of the help texts, whatever the terminal of the person who makes the page.
 const WIDTH: usize = 100;
@@ -33,9 +33,9 @@ enum ReferencePage {
 }
 
 pub(super) fn run(
-    _args: &Args,
+    _args: &Cli,
     command: &ReferenceArgs,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let page = match command.page {
         ReferencePage::Audit => reference::audit_markdown(),
@@ -60,7 +60,7 @@ fn cli() -> String {
         What `--help` says, for every command. `--home` and `--help` work with each of them and\n\
         are shown once.\n"
         .to_owned();
-    let mut program = Args::command().term_width(WIDTH).disable_help_subcommand(true);
+    let mut program = Cli::command().term_width(WIDTH).disable_help_subcommand(true);
     program.build();
     section(&program, &mut page);
     page

@@ -2,10 +2,10 @@
 
 use prodigy_core::ids::JobId;
 use prodigy_engine::{
-    audit::Audit,
+    audit::AuditTrail,
     clock,
-    lost_end::{self, Acceptance, AcceptedLoss},
-    store::{self, Damage, Health, Layout},
+    lost_end::{self, AcceptedLoss, LossAcceptance},
+    store::{self, JournalDamage, JournalHealth, Layout},
 };
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
     repository,
     secrets::without_inherited,
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console, report::count};
 
 /// Make a job usable again whose journal is damaged or lost its end
 ///
@@ -49,11 +49,11 @@ pub(crate) struct RepairArgs {
     reason: Option<String>,
 }
 
-pub(super) fn run(args: &Args, command: &RepairArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &RepairArgs, out: &mut Console) -> Result<Exit, CliError> {
     let (layout, job) = find_job(args, &command.job)?;
     let failed = |error| job_error(&job, error);
     if command.dry_run {
-        let Health { records, damage } = store::inspect(&layout, &job).map_err(failed)?;
+        let JournalHealth { records, damage } = store::inspect(&layout, &job).map_err(failed)?;
         match damage {
             None if records == 0 => return Err(empty(&job)),
             None => healthy(&layout, &job, out)?,
@@ -102,14 +102,14 @@ fn accept(
     command: &RepairArgs,
     layout: &Layout,
     job: &JobId,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let repo = repository::of_job(layout, job)?;
-    let audit = Audit::open(layout, &repo).map_err(audit_error)?;
+    let audit = AuditTrail::open(layout, &repo).map_err(audit_error)?;
     let by = context::person(&repo);
     let reason = command.reason.as_deref().map(without_inherited);
     let (reason, now) = (reason.as_deref(), clock::now());
-    let acceptance = Acceptance { layout, job, by: &by, reason, now };
+    let acceptance = LossAcceptance { layout, job, by: &by, reason, now };
     let mut trail = |records| audit.append(records, clock::now()).map(drop);
     let accepted = acceptance.carry_out(&mut trail).map_err(amend_error)?;
     let AcceptedLoss { kept, witnesses, aside } = accepted;
@@ -138,7 +138,7 @@ fn store_lost_end(layout: &Layout, job: &JobId) -> Result<Option<String>, CliErr
     }
 }
 
-fn next_accept(job: &JobId, out: &mut Output) {
+fn next_accept(job: &JobId, out: &mut Console) {
     out.note(format_args!(
         "\nnext: put the journal back from a backup, or `prodigy repair {job} --accept-lost-end`"
     ));
@@ -151,7 +151,7 @@ fn empty(job: &JobId) -> CliError {
 }
 
 /// Says that no record is damaged, and whether the end is there.
-fn healthy(layout: &Layout, job: &JobId, out: &mut Output) -> Result<(), CliError> {
+fn healthy(layout: &Layout, job: &JobId, out: &mut Console) -> Result<(), CliError> {
     let Some(ahead) = store_lost_end(layout, job)? else {
         return out
             .line(format_args!("the journal of job `{job}` is whole; there is nothing to repair"));
@@ -162,8 +162,8 @@ fn healthy(layout: &Layout, job: &JobId, out: &mut Output) -> Result<(), CliErro
 }
 
 /// Says what is wrong.
-fn describe(damage: &Damage, out: &mut Output) -> Result<(), CliError> {
-    let Damage { path, line, reason, torn, .. } = damage;
+fn describe(damage: &JournalDamage, out: &mut Console) -> Result<(), CliError> {
+    let JournalDamage { path, line, reason, torn, .. } = damage;
     out.line(format_args!("{} line {line}: {reason}", path.display()))?;
     if *torn {
         out.line("it is the end that a crash tore off; `prodigy resume` cuts it by itself")?;
@@ -172,7 +172,7 @@ fn describe(damage: &Damage, out: &mut Output) -> Result<(), CliError> {
 }
 
 /// Says what is lost.
-fn left_out(damage: &Damage, out: &mut Output) -> Result<(), CliError> {
+fn left_out(damage: &JournalDamage, out: &mut Console) -> Result<(), CliError> {
     if damage.records_behind == 0 {
         return Ok(());
     }

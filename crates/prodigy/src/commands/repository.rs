@@ -18,11 +18,11 @@ use super::context::{self, git_error, store_error};
 use crate::{
     error::{CliError, explained},
     exit::Exit,
-    output::Output,
+    output::Console,
 };
 
 /// Where the jobs of a repository are.
-enum Location {
+enum LayoutLocation {
     /// Below a name that is the repository's, or free.
     Own(Layout),
     /// Below a name of which the repository was moved away.
@@ -32,8 +32,8 @@ enum Location {
 /// Returns the paths of a repository's jobs; an error if they are those of another place.
 pub(crate) fn layout(home: &Path, repo: &Repo) -> Result<Layout, CliError> {
     match locate(home, repo)? {
-        Location::Own(layout) => Ok(layout),
-        Location::Moved { from, .. } => Err(moved(repo, &from)),
+        LayoutLocation::Own(layout) => Ok(layout),
+        LayoutLocation::Moved { from, .. } => Err(moved(repo, &from)),
     }
 }
 
@@ -71,9 +71,9 @@ pub(crate) fn take_over(
     repo: &Repo,
     job: Option<&JobId>,
     relocate: bool,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<(), CliError> {
-    let Location::Moved { layout, from } = locate(home, repo)? else { return Ok(()) };
+    let LayoutLocation::Moved { layout, from } = locate(home, repo)? else { return Ok(()) };
     if job.is_some_and(|job| !layout.events_dir(job).is_dir()) {
         return Ok(());
     }
@@ -132,7 +132,7 @@ pub(crate) fn take_over(
 /// Records that a name is a repository's, and gives the repository an id.
 ///
 /// A copy, which has the id of another repository, gets one of its own.
-pub(crate) fn claim_name(layout: &Layout, repo: &Repo, out: &mut Output) -> Result<(), CliError> {
+pub(crate) fn claim_name(layout: &Layout, repo: &Repo, out: &mut Console) -> Result<(), CliError> {
     let (known, id) = (layout.owner_id().map_err(store_error)?, repo.id().map_err(git_error)?);
     if known.is_some() && known == id {
         return Ok(());
@@ -159,7 +159,7 @@ pub(crate) fn claim_name(layout: &Layout, repo: &Repo, out: &mut Output) -> Resu
 /// Repositories are told apart by the name of their directory. A second one of the
 /// same name gets a part of the hash of its path behind it; who came first is
 /// written down in the first one's state.
-fn locate(home: &Path, repo: &Repo) -> Result<Location, CliError> {
+fn locate(home: &Path, repo: &Repo) -> Result<LayoutLocation, CliError> {
     let root = repo.root().to_string_lossy().into_owned();
     let id = repo.id().map_err(git_error)?;
     let name = repo_name(&repo.name())?;
@@ -173,7 +173,7 @@ fn locate(home: &Path, repo: &Repo) -> Result<Location, CliError> {
         // Jobs of older programs have no id: the path decides.
         let is_other = id.is_some() && known.is_some() && id != known;
         match owner {
-            Some(owner) if owner == root && !is_other => return Ok(Location::Own(layout)),
+            Some(owner) if owner == root && !is_other => return Ok(LayoutLocation::Own(layout)),
             None if free.is_none() => free = Some(layout),
             Some(_) | None => {}
         }
@@ -185,9 +185,13 @@ fn locate(home: &Path, repo: &Repo) -> Result<Location, CliError> {
     {
         // Its name stays the one that it had in its first place.
         let is_here = from == repo.root();
-        return Ok(if is_here { Location::Own(layout) } else { Location::Moved { layout, from } });
+        return Ok(if is_here {
+            LayoutLocation::Own(layout)
+        } else {
+            LayoutLocation::Moved { layout, from }
+        });
     }
-    Ok(Location::Own(free.unwrap_or_else(|| Layout::new(home.to_owned(), second))))
+    Ok(LayoutLocation::Own(free.unwrap_or_else(|| Layout::new(home.to_owned(), second))))
 }
 
 /// Returns the name that belongs to the repository with an id.

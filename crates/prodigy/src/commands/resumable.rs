@@ -1,14 +1,14 @@
 //! The job that `prodigy resume` without a name goes on with.
 
 use prodigy_core::{
-    failure::FailureKind,
+    failure::ReasonCode,
     ids::JobId,
-    job::{End, JobStatus, Summary},
+    job::{JobOutcome, JobStatus, JobSummary},
 };
 use prodigy_engine::{git::Repo, store::Layout};
 
 use super::{context::store_error, lookup::summary, target};
-use crate::{error::CliError, exit::Exit, output::Output};
+use crate::{error::CliError, exit::Exit, output::Console};
 
 /// Returns the newest job of this repository that can go on.
 ///
@@ -19,7 +19,7 @@ pub(super) fn newest_resumable(
     layout: &Layout,
     repo: &Repo,
     has_branch: bool,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<JobId, CliError> {
     let mut without_branch = None;
     let jobs = layout.jobs().map_err(store_error)?;
@@ -63,10 +63,10 @@ pub(super) fn newest_resumable(
 /// Returns whether a job ended because there is no input to take its items from.
 ///
 /// Its worktree stays as it is, so there will be none the next time either.
-pub(super) fn has_no_input(summary: &Summary, end: &End) -> bool {
+pub(super) fn has_no_input(summary: &JobSummary, end: &JobOutcome) -> bool {
     let is_missing = matches!(
         end,
-        End::Failed { step, failure } if step == "map" && failure.kind == FailureKind::InputMissing
+        JobOutcome::Failed { step, failure } if step == "map" && failure.kind == ReasonCode::InputMissing
     );
     is_missing && summary.items.is_none()
 }

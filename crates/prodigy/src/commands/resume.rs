@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use prodigy_core::{
     audit::IdentityKind,
-    event::{ChangedWorkflow, JobStarted, Mode, OptionChanges, RenamedSteps},
+    event::{JobMode, JobStarted, OptionChanges, RenamedSteps, WorkflowChange},
     ids::JobId,
     workflow::Workflow,
 };
@@ -12,7 +12,7 @@ use prodigy_engine::{
     dlq::MergeHistory,
     git::Repo,
     process::ProcessOrigin,
-    run::{self, Replacement, Replay, Resumption, Which},
+    run::{self, JobResume, ReplayRequest, ReplayScope, WorkflowReplacement},
     store::JobLock,
 };
 
@@ -23,11 +23,11 @@ use super::{
     lookup::{find_job, job_error},
     place, repository,
     resumable::newest_resumable,
-    run::Sizes,
+    run::StepCounts,
     setup, target,
 };
 use crate::{
-    cli::Args, error::CliError, exit::Exit, input, output::Output, report::exit_code::ExitRules,
+    cli::Cli, error::CliError, exit::Exit, input, output::Console, report::exit_code::ExitRules,
     workflow_file,
 };
 
@@ -98,7 +98,7 @@ pub(crate) struct ResumeArgs {
     verbose: bool,
 }
 
-pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &ResumeArgs, out: &mut Console) -> Result<Exit, CliError> {
     if let Ok(here) = context::repo(command.path.as_deref()) {
         let home = context::home(args)?;
         repository::take_over(&home, &here, command.job.as_ref(), command.relocate, out)?;
@@ -120,14 +120,14 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
     let started = context::started(&layout, &job)?;
     let given = command.items.changes(command.spending, started.mode)?;
     let given = OptionChanges { yes: command.yes, ..given };
-    if command.no_dlq && started.mode == Mode::Sequential {
+    if command.no_dlq && started.mode == JobMode::Sequential {
         return Err(without_items("--no-dlq"));
     }
     let file = current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
     let changed = changed(&file, &stored, &started);
     let junit = command.junit.clone();
     let is_automation = ProcessOrigin::of_process().is_automation;
-    let replay = if command.no_dlq || started.mode == Mode::Sequential {
+    let replay = if command.no_dlq || started.mode == JobMode::Sequential {
         None
     } else if is_automation {
         out.note("note: the dead letters are left alone: a step of a job does not replay");
@@ -136,8 +136,8 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
         let target = MergeHistory::read(&layout, &job).map_err(queue_error)?.target;
         let target = command.into.clone().or(target);
         let policy = in_force(&repo, &layout, target, out)?;
-        Some(Replay {
-            which: Which::Unasked,
+        Some(ReplayRequest {
+            which: ReplayScope::Unasked,
             rerun_reduce: false,
             by: context::person(&repo),
             identity: IdentityKind::Asserted,
@@ -148,11 +148,12 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
     };
     let into = command.into.clone();
     let resumption =
-        Resumption { job: job.clone(), lock, changed, replay, given, into, try_now: command.now };
+        JobResume { job: job.clone(), lock, changed, replay, given, into, try_now: command.now };
     let (profile, max_parallel) = (started.profile, given.max_parallel);
     let exit = ExitRules { fail_on_dlq: given.fail_on_dlq, retry: None };
     let (rehearsal, verbose) = (None, command.verbose);
-    let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal, exit, verbose };
+    let world =
+        setup::RunSetup { home, repo, profile, max_parallel, junit, rehearsal, exit, verbose };
     setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
 }
 
@@ -160,7 +161,7 @@ pub(super) fn run(args: &Args, command: &ResumeArgs, out: &mut Output) -> Result
 ///
 /// A job that is named is found from anywhere, so that the command which a run
 /// printed works wherever it is typed.
-fn repo_of(args: &Args, command: &ResumeArgs) -> Result<Repo, CliError> {
+fn repo_of(args: &Cli, command: &ResumeArgs) -> Result<Repo, CliError> {
     let here = context::repo(command.path.as_deref());
     let (Some(job), None) = (&command.job, &command.path) else { return here };
     let home = context::home(args)?;
@@ -175,15 +176,15 @@ fn repo_of(args: &Args, command: &ResumeArgs) -> Result<Repo, CliError> {
 
 /// Returns what a workflow changes that takes the place of the one a job began with.
 pub(super) fn changed(
-    file: &workflow_file::File,
-    stored: &workflow_file::File,
+    file: &workflow_file::WorkflowFile,
+    stored: &workflow_file::WorkflowFile,
     started: &JobStarted,
-) -> Option<Replacement> {
+) -> Option<WorkflowReplacement> {
     let hash = file.hash();
     let is_changed = hash != started.workflow_hash;
     is_changed.then(|| {
-        let Sizes { mode, steps, setup, reduce } = Sizes::of(&file.loaded.workflow);
-        let workflow = ChangedWorkflow {
+        let StepCounts { mode, steps, setup, reduce } = StepCounts::of(&file.loaded.workflow);
+        let workflow = WorkflowChange {
             hash,
             mode,
             steps,
@@ -193,22 +194,25 @@ pub(super) fn changed(
             renamed: RenamedSteps::default(),
             same_steps: false,
         };
-        Replacement { workflow, texts: file.texts(), recorded: recorded(stored, started) }
+        WorkflowReplacement { workflow, texts: file.texts(), recorded: recorded(stored, started) }
     })
 }
 
 /// Returns the workflow that a job ran with so far, unless another one was stored since.
-pub(super) fn recorded(stored: &workflow_file::File, started: &JobStarted) -> Option<Workflow> {
+pub(super) fn recorded(
+    stored: &workflow_file::WorkflowFile,
+    started: &JobStarted,
+) -> Option<Workflow> {
     (stored.hash() == started.workflow_hash).then(|| stored.loaded.workflow.clone())
 }
 
 /// Returns the workflow to go on with, and says so when the file has changed.
 pub(super) fn current(
     use_current_workflow: bool,
-    stored: &workflow_file::File,
+    stored: &workflow_file::WorkflowFile,
     given: &str,
-    out: &mut Output,
-) -> Result<workflow_file::File, CliError> {
+    out: &mut Console,
+) -> Result<workflow_file::WorkflowFile, CliError> {
     let path = place(stored, given);
     if use_current_workflow {
         let path = path.ok_or_else(|| {
@@ -228,17 +232,17 @@ pub(super) fn current(
 }
 
 /// Returns the hash of the workflow file as it is now, if it can be used.
-pub(super) fn newest(stored: &workflow_file::File, given: &str) -> Option<String> {
+pub(super) fn newest(stored: &workflow_file::WorkflowFile, given: &str) -> Option<String> {
     let (parsed, text) = workflow_file::parse(&place(stored, given)?).ok()?;
     let directory = stored.directory.clone();
-    Some(workflow_file::File { loaded: parsed.ok()?, text, directory }.hash())
+    Some(workflow_file::WorkflowFile { loaded: parsed.ok()?, text, directory }.hash())
 }
 
 /// Returns where the workflow file is, from wherever the job is taken up.
 ///
 /// The path was typed in some directory that nobody remembers, but the directory of
 /// the file is kept with the job. A workflow that stands in no file has none.
-fn place(stored: &workflow_file::File, given: &str) -> Option<PathBuf> {
+fn place(stored: &workflow_file::WorkflowFile, given: &str) -> Option<PathBuf> {
     let name = Path::new(given).file_name()?;
     stored.directory.is_absolute().then(|| stored.directory.join(name))
 }

@@ -6,28 +6,28 @@ use std::{
 };
 
 use prodigy_core::{
-    event::{JobStarted, Mode, RunOptions},
+    event::{JobMode, JobStarted, RunOptions},
     ids::JobId,
     policy::Budget,
     workflow::Rehearsal,
 };
 use prodigy_engine::{
     git::Repo,
-    run::{self, Beginning, PatternError, matching_files},
+    run::{self, FilePatternError, NewJob, matching_files},
 };
 use serde_json::Value;
 
-pub(super) use super::sizes::Sizes;
+pub(super) use super::sizes::StepCounts;
 use super::{
     context,
     given_items::{self, GivenItems, InputArgs},
     item_flags::ItemArgs,
     parameters, plan, setup,
     spending::SpendingArgs,
-    target::{self, TargetArgs},
+    target::{self, MergeTargetArgs},
 };
 use crate::{
-    cli::Args, error::CliError, exit::Exit, output::Output, report::exit_code::ExitRules,
+    cli::Cli, error::CliError, exit::Exit, output::Console, report::exit_code::ExitRules,
     workflow_file,
 };
 
@@ -51,7 +51,7 @@ pub(crate) struct RunArgs {
     yes: bool,
 
     #[command(flatten)]
-    task: TaskArgs,
+    task: WorkflowArgs,
 
     /// Show what would run, and run nothing
     #[arg(long)]
@@ -72,7 +72,7 @@ pub(crate) struct RunArgs {
 
 /// The inputs and options of a workflow's run.
 #[derive(clap::Args, Debug)]
-pub(crate) struct TaskArgs {
+pub(crate) struct WorkflowArgs {
     #[command(flatten)]
     items: ItemArgs,
 
@@ -108,14 +108,14 @@ pub(crate) struct TaskArgs {
     iterations: u32,
 
     #[command(flatten)]
-    target: TargetArgs,
+    target: MergeTargetArgs,
 
     /// Work on the repository in this directory [default: the current one]
     #[arg(long, value_name = "DIR")]
     pub(super) path: Option<PathBuf>,
 }
 
-pub(super) fn run(args: &Args, command: &RunArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &RunArgs, out: &mut Console) -> Result<Exit, CliError> {
     let repo = context::repo(command.task.path.as_deref());
     let mut request = command.task.request(&command.workflow, repo, out)?;
     request.yes = command.yes;
@@ -128,14 +128,14 @@ pub(super) fn run(args: &Args, command: &RunArgs, out: &mut Output) -> Result<Ex
     begin(args, request, out)
 }
 
-impl TaskArgs {
+impl WorkflowArgs {
     /// Returns what somebody wants to be run, in a repository if that is one.
     pub(super) fn request(
         &self,
         workflow: &Path,
         repo: Result<Repo, CliError>,
-        out: &mut Output,
-    ) -> Result<Request, CliError> {
+        out: &mut Console,
+    ) -> Result<RunRequest, CliError> {
         let file = workflow_file::load(workflow, out)?;
         let repo = repo?;
         let inputs = inputs(self, &repo)?;
@@ -144,9 +144,9 @@ impl TaskArgs {
             &self.params,
             self.param_file.as_deref(),
         )?;
-        let mode = Sizes::of(&file.loaded.workflow).mode;
+        let mode = StepCounts::of(&file.loaded.workflow).mode;
         let options = RunOptions::default().with(self.items.changes(self.spending, mode)?);
-        let request = Request {
+        let request = RunRequest {
             verbose: false,
             name: workflow.to_string_lossy().into_owned(),
             file,
@@ -169,11 +169,11 @@ impl TaskArgs {
 }
 
 /// A job that somebody wants.
-pub(super) struct Request {
+pub(super) struct RunRequest {
     /// The name of the workflow in the records.
     pub(super) name: String,
     /// The workflow.
-    pub(super) file: workflow_file::File,
+    pub(super) file: workflow_file::WorkflowFile,
     /// The repository.
     pub(super) repo: Repo,
     /// The parameters.
@@ -195,7 +195,7 @@ pub(super) struct Request {
     /// The flags that hold until others are given.
     pub(super) options: RunOptions,
     /// The settings of the rehearsal, if it is one.
-    pub(super) rehearsal: Option<Rehearsed>,
+    pub(super) rehearsal: Option<RehearsalRequest>,
     /// The branch that the result goes to, if one was named.
     pub(super) into: Option<String>,
     /// Set to show every event.
@@ -203,7 +203,7 @@ pub(super) struct Request {
 }
 
 /// The settings and the place of a rehearsal.
-pub(super) struct Rehearsed {
+pub(super) struct RehearsalRequest {
     /// The settings of the simulation.
     pub(super) rehearsal: Rehearsal,
     /// Where its state is kept.
@@ -212,7 +212,7 @@ pub(super) struct Rehearsed {
     pub(super) checkout: PathBuf,
 }
 
-impl Request {
+impl RunRequest {
     /// Returns how many rounds there are in all.
     pub(super) fn rounds(&self) -> u32 {
         let inputs = u32::try_from(self.inputs.len().max(1)).unwrap_or(u32::MAX);
@@ -221,8 +221,8 @@ impl Request {
 }
 
 /// Starts a job and sees it through.
-pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<Exit, CliError> {
-    let sizes = Sizes::of(&request.file.loaded.workflow);
+pub(super) fn begin(args: &Cli, request: RunRequest, out: &mut Console) -> Result<Exit, CliError> {
+    let sizes = StepCounts::of(&request.file.loaded.workflow);
     refuse_rounds(&request, sizes.mode)?;
     if request.rehearsal.is_none() {
         setup::require_trust(&request.repo)?;
@@ -234,7 +234,7 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
     let head = request.repo.head().map_err(context::git_error)?;
     let target = target::choose(&request.repo, &head, request.into.clone())?;
     let (rounds, job) = (request.rounds(), job_id(&request)?);
-    let Request { name, file, repo, parameters, inputs, profile, yes, options, .. } = request;
+    let RunRequest { name, file, repo, parameters, inputs, profile, yes, options, .. } = request;
     let (junit, rehearsal, given) = (request.junit, request.rehearsal, request.given);
     let verbose = request.verbose;
     let started = JobStarted {
@@ -267,15 +267,16 @@ pub(super) fn begin(args: &Args, request: Request, out: &mut Output) -> Result<E
         warn(&repo, out)?;
     }
     let items = given.map(|given| given.bytes);
-    let beginning = Beginning { job: job.clone(), started, texts: file.texts(), items };
+    let beginning = NewJob { job: job.clone(), started, texts: file.texts(), items };
     let profile = beginning.started.profile.clone();
     let (max_parallel, exit) = (options.max_parallel, ExitRules::default());
-    let world = setup::World { home, repo, profile, max_parallel, junit, rehearsal, exit, verbose };
+    let world =
+        setup::RunSetup { home, repo, profile, max_parallel, junit, rehearsal, exit, verbose };
     setup::go(args, world, file, out, |settings| run::start(settings, beginning), &job)
 }
 
 /// Says what of the user's checkout is not part of a run, and what else may surprise.
-pub(super) fn warn(repo: &Repo, out: &mut Output) -> Result<(), CliError> {
+pub(super) fn warn(repo: &Repo, out: &mut Console) -> Result<(), CliError> {
     let dirty = repo.uncommitted().map_err(context::git_error)?;
     if dirty > 0 {
         let (changes, are) = if dirty == 1 { ("change", "is") } else { ("changes", "are") };
@@ -293,8 +294,8 @@ pub(super) fn warn(repo: &Repo, out: &mut Output) -> Result<(), CliError> {
 }
 
 /// Refuses rounds for a workflow that has items of its own.
-fn refuse_rounds(request: &Request, mode: Mode) -> Result<(), CliError> {
-    if mode == Mode::Sequential || request.rounds() == 1 && request.inputs.is_empty() {
+fn refuse_rounds(request: &RunRequest, mode: JobMode) -> Result<(), CliError> {
+    if mode == JobMode::Sequential || request.rounds() == 1 && request.inputs.is_empty() {
         return Ok(());
     }
     let message =
@@ -303,13 +304,13 @@ fn refuse_rounds(request: &Request, mode: Mode) -> Result<(), CliError> {
 }
 
 /// Returns the id of the new job.
-fn job_id(request: &Request) -> Result<JobId, CliError> {
+fn job_id(request: &RunRequest) -> Result<JobId, CliError> {
     if let Some(job) = &request.job {
         return Ok(job.clone());
     }
-    let kind = match Sizes::of(&request.file.loaded.workflow).mode {
-        Mode::Sequential => "workflow",
-        Mode::Mapreduce => "mapreduce",
+    let kind = match StepCounts::of(&request.file.loaded.workflow).mode {
+        JobMode::Sequential => "workflow",
+        JobMode::Mapreduce => "mapreduce",
     };
     run::new_job_id(kind).map_err(|error| {
         CliError::new(Exit::Failure, "no id could be made for the job").because(error)
@@ -317,7 +318,7 @@ fn job_id(request: &Request) -> Result<JobId, CliError> {
 }
 
 /// Returns the values of `--args` and `--map`.
-fn inputs(command: &TaskArgs, repo: &Repo) -> Result<Vec<String>, CliError> {
+fn inputs(command: &WorkflowArgs, repo: &Repo) -> Result<Vec<String>, CliError> {
     let mut inputs = command.args.clone();
     for pattern in &command.map {
         let found = matches(pattern, repo)?;
@@ -336,9 +337,9 @@ fn inputs(command: &TaskArgs, repo: &Repo) -> Result<Vec<String>, CliError> {
 pub(super) fn matches(pattern: &str, repo: &Repo) -> Result<Vec<String>, CliError> {
     matching_files(repo.checkout(), pattern).map_err(|error| {
         let (exit, hint) = match &error {
-            PatternError::Syntax { .. } => (Exit::Usage, None),
-            PatternError::Read { .. } => (Exit::Failure, None),
-            PatternError::NotText { .. } => {
+            FilePatternError::Syntax { .. } => (Exit::Usage, None),
+            FilePatternError::Read { .. } => (Exit::Failure, None),
+            FilePatternError::NotText { .. } => {
                 (Exit::Usage, Some("rename it, or use a pattern that does not match it"))
             }
         };

@@ -1,25 +1,25 @@
 //! The end of a run of a job.
 
-use prodigy_core::job::{Ending, Job};
-use prodigy_engine::run::Replayed;
+use prodigy_core::job::{Job, RunOutcome};
+use prodigy_engine::run::ReplaySummary;
 
 /// The end of a run.
-pub(super) struct RunEnd {
-    pub(super) ending: Ending,
+pub(super) struct RunResult {
+    pub(super) ending: RunOutcome,
     pub(super) state: Job,
-    pub(super) replayed: Replayed,
+    pub(super) replayed: ReplaySummary,
     /// False if the job was over before.
     pub(super) is_new: bool,
 }
 
-impl RunEnd {
-    pub(super) fn of((ending, state, replayed): (Ending, Job, Replayed)) -> Self {
+impl RunResult {
+    pub(super) fn of((ending, state, replayed): (RunOutcome, Job, ReplaySummary)) -> Self {
         Self { ending, state, replayed, is_new: true }
     }
 
     /// Returns the end of a job that was over before: it is the same again.
     pub(super) fn before(state: Job) -> Self {
-        let replayed = Replayed::default();
-        Self { ending: Ending::Completed, state, replayed, is_new: false }
+        let replayed = ReplaySummary::default();
+        Self { ending: RunOutcome::Completed, state, replayed, is_new: false }
     }
 }

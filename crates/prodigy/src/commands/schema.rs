@@ -2,7 +2,7 @@
 
 use prodigy_core::{reference, replay, workflow::grammar};
 
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Print the JSON Schema of a file format
 ///
@@ -29,9 +29,9 @@ pub(crate) enum SchemaCommand {
 }
 
 pub(super) fn run(
-    _args: &Args,
+    _args: &Cli,
     command: &SchemaCommand,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let schema = match command {
         SchemaCommand::Workflow => grammar::json_schema(),

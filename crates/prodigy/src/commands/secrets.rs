@@ -8,12 +8,12 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     git::Repo,
-    process::{Launch, Status, Stop, Supervisor},
+    process::{Launch, ProcessStatus, StopToken, SupervisorClient},
     store::Layout,
 };
 
 use super::context;
-use crate::{error::CliError, exit::Exit, input, output::Output};
+use crate::{error::CliError, exit::Exit, input, output::Console};
 
 /// The timeout of a secret's command.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,7 +29,7 @@ const SECRET_LIMIT: usize = 64 << 10;
 pub(super) fn secrets(
     declared: &[Secret],
     directory: &Path,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Vec<(String, String)>, CliError> {
     let mut secrets = Vec::new();
     for secret in declared {
@@ -138,7 +138,7 @@ fn printed(command: &str, directory: &Path) -> Result<String, String> {
     let runtime = runtime.map_err(|error| error.to_string())?;
     let mut value = Vec::new();
     let ended = runtime.block_on(async {
-        let mut supervisor = Supervisor::start(&program, directory).await?;
+        let mut supervisor = SupervisorClient::start(&program, directory).await?;
         let mut hear = |bytes: &[u8]| {
             value.extend_from_slice(bytes);
             match value.len() {
@@ -146,7 +146,7 @@ fn printed(command: &str, directory: &Path) -> Result<String, String> {
                 _ => ControlFlow::Continue(()),
             }
         };
-        let ended = supervisor.listen(&launch, &Stop::new(), &mut hear).await;
+        let ended = supervisor.listen(&launch, &StopToken::new(), &mut hear).await;
         supervisor.close().await;
         ended
     });
@@ -155,12 +155,12 @@ fn printed(command: &str, directory: &Path) -> Result<String, String> {
         return Err(too_long());
     }
     match (ended.ended_by, ended.status) {
-        (None, Status::Exited(0)) => {}
-        (None, Status::Exited(code)) => {
+        (None, ProcessStatus::Exited(0)) => {}
+        (None, ProcessStatus::Exited(code)) => {
             return Err(format!("its command ended with exit code {code}"));
         }
-        (None, Status::NotStarted { message, .. }) => return Err(message),
-        (None, Status::Signaled(signal)) => {
+        (None, ProcessStatus::NotStarted { message, .. }) => return Err(message),
+        (None, ProcessStatus::Signaled(signal)) => {
             return Err(format!("its command was ended by signal {signal}"));
         }
         (Some(_), _) => {

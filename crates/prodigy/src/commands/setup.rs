@@ -10,12 +10,12 @@ use std::{
 };
 
 use prodigy_core::{
-    diagnostic::Diagnostic, dlq::RunFacts, event::RunOptions, ids::JobId, workflow::Workflow,
+    diagnostic::Diagnostic, dlq::RunFingerprint, event::RunOptions, ids::JobId, workflow::Workflow,
 };
 use prodigy_engine::{
     agent,
     git::{self, Repo},
-    run::{self, Check, CheckedEffect, Reporter, Run, Settings},
+    run::{self, CheckedEffect, Dispatcher, EffectCheckRequest, Reporter, RunSettings},
     sandbox::Sandbox,
     shutdown::Shutdown,
 };
@@ -27,32 +27,32 @@ use super::{
     found::found,
     lookup::job_error,
     repository,
-    run::Rehearsed,
-    run_end::RunEnd,
+    run::RehearsalRequest,
+    run_end::RunResult,
     secrets::{masked, secrets},
     target,
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     config::Config,
     error::{CliError, explained},
     exit::Exit,
-    output::Output,
+    output::Console,
     output_file, replay_policy,
     report::{
         diagnostics,
         exit_code::ExitRules,
         junit,
-        notebook::{self, Bookkeeping},
+        notebook::{self, RunLogReporter},
         progress, replays, step_summary,
-        summary::{self, Over},
+        summary::{self, RunSummary},
     },
     trust::{self, ContentSource, RepoContent},
-    workflow_file::File,
+    workflow_file::WorkflowFile,
 };
 
 /// Where a run takes place.
-pub(super) struct World {
+pub(super) struct RunSetup {
     pub(super) home: PathBuf,
     pub(super) repo: Repo,
     pub(super) profile: Option<String>,
@@ -61,7 +61,7 @@ pub(super) struct World {
     /// Where a JUnit report is written to at the end.
     pub(super) junit: Option<PathBuf>,
     /// The settings of the rehearsal, if it is one.
-    pub(super) rehearsal: Option<Rehearsed>,
+    pub(super) rehearsal: Option<RehearsalRequest>,
     /// The other rules for the exit code.
     pub(super) exit: ExitRules,
     /// Set to show every event.
@@ -70,11 +70,11 @@ pub(super) struct World {
 
 /// Prepares a run, starts it, and sees it through to its summary.
 pub(super) fn go(
-    args: &Args,
-    world: World,
-    file: File,
-    out: &mut Output,
-    begin: impl FnOnce(Settings) -> Result<Run, run::Error>,
+    args: &Cli,
+    world: RunSetup,
+    file: WorkflowFile,
+    out: &mut Console,
+    begin: impl FnOnce(RunSettings) -> Result<Dispatcher, run::Error>,
     job: &JobId,
 ) -> Result<Exit, CliError> {
     let reporter: Box<dyn Reporter> = if world.verbose {
@@ -82,7 +82,7 @@ pub(super) fn go(
     } else {
         progress::reporter(&file.loaded.workflow, world.max_parallel, out.color())
     };
-    let (reporter, notebook) = Bookkeeping::of(reporter);
+    let (reporter, notebook) = RunLogReporter::of(reporter);
     let (junit, rules) = (world.junit.clone(), world.exit);
     if let Some(path) = &junit {
         output_file::check(path)?;
@@ -91,10 +91,10 @@ pub(super) fn go(
     let repo = world.repo.clone();
     let settings = settings(args, world, file, reporter, out)?;
     let layout = settings.layout.clone();
-    let RunEnd { ending, state, replayed, is_new } =
+    let RunResult { ending, state, replayed, is_new } =
         see_through(settings, job, async |settings| match begin(settings) {
-            Ok(run) => Box::pin(run.go()).await.map(RunEnd::of),
-            Err(run::Error::Completed { state, .. }) => Ok(RunEnd::before(*state)),
+            Ok(run) => Box::pin(run.go()).await.map(RunResult::of),
+            Err(run::Error::Completed { state, .. }) => Ok(RunResult::before(*state)),
             Err(error) => Err(error),
         })?;
     replays::tell(&replayed, out);
@@ -105,7 +105,7 @@ pub(super) fn go(
     } else {
         notebook.whole(&layout, job).map_err(|error| job_error(job, error))?
     };
-    let over = Over {
+    let over = RunSummary {
         program: &context::program(args),
         layout: &layout,
         id: job,
@@ -131,11 +131,11 @@ pub(super) fn go(
 
 /// Looks at what dead letters changed outside, without running the job.
 pub(super) fn check(
-    args: &Args,
-    world: World,
-    file: File,
-    out: &mut Output,
-    asked: Check,
+    args: &Cli,
+    world: RunSetup,
+    file: WorkflowFile,
+    out: &mut Console,
+    asked: EffectCheckRequest,
 ) -> Result<Vec<CheckedEffect>, CliError> {
     let reporter = progress::reporter(&file.loaded.workflow, world.max_parallel, out.color());
     let settings = settings(args, world, file, reporter, out)?;
@@ -145,12 +145,12 @@ pub(super) fn check(
 
 /// Returns everything about a run that does not come from its journal.
 fn settings(
-    args: &Args,
-    world: World,
-    file: File,
+    args: &Cli,
+    world: RunSetup,
+    file: WorkflowFile,
     reporter: Box<dyn Reporter>,
-    out: &mut Output,
-) -> Result<Settings, CliError> {
+    out: &mut Console,
+) -> Result<RunSettings, CliError> {
     let layout = context::layout(&world.home, &world.repo)?;
     repository::claim_name(&layout, &world.repo, out)?;
     let checkout = match &world.rehearsal {
@@ -197,7 +197,7 @@ fn settings(
     let masked = masked(&secrets, &base_env, &layout, &world.repo)?;
     let sandbox = sandbox(&workflow, &world.repo, &base_env)?;
     let shutdown = Shutdown::default();
-    Ok(Settings {
+    Ok(RunSettings {
         program: program()?,
         base_env,
         env,
@@ -240,11 +240,11 @@ pub(super) fn require_trust(repo: &Repo) -> Result<(), CliError> {
 
 /// Returns what a replay would run with now.
 pub(super) fn run_facts(
-    args: &Args,
-    file: &File,
+    args: &Cli,
+    file: &WorkflowFile,
     profile: Option<&str>,
     root: &Path,
-) -> Result<RunFacts, CliError> {
+) -> Result<RunFingerprint, CliError> {
     // Nothing is run with it here.
     let config = Config::load(args, Some(root))?.if_trusted();
     let workflow = &file.loaded.workflow;
@@ -253,14 +253,14 @@ pub(super) fn run_facts(
     let env = chosen_env(workflow, profile)?;
     let configured = agents::needed(workflow, &config, &base_env)?;
     let found = found(workflow, &configured, &base_env, &files, &env);
-    Ok(RunFacts { workflow_hash: file.hash(), found })
+    Ok(RunFingerprint { workflow_hash: file.hash(), found })
 }
 
 /// Sees something through that can be stopped by a signal.
 fn see_through<T>(
-    settings: Settings,
+    settings: RunSettings,
     job: &JobId,
-    work: impl AsyncFnOnce(Settings) -> Result<T, run::Error>,
+    work: impl AsyncFnOnce(RunSettings) -> Result<T, run::Error>,
 ) -> Result<T, CliError> {
     let shutdown = settings.shutdown.clone();
     // One thread: steps wait for processes, and a hand-over between threads at every turn
@@ -281,7 +281,7 @@ fn see_through<T>(
 }
 
 /// Says what a run came to.
-fn finish(over: &Over<'_>, out: &mut Output) {
+fn finish(over: &RunSummary<'_>, out: &mut Console) {
     summary::show(over, out);
     if over.is_rehearsal {
         return;
@@ -294,7 +294,7 @@ fn finish(over: &Over<'_>, out: &mut Output) {
 }
 
 /// Refuses a workflow that asks of agents what they cannot do.
-fn refuse_beyond(file: &File, config: &Config, out: &mut Output) -> Result<(), CliError> {
+fn refuse_beyond(file: &WorkflowFile, config: &Config, out: &mut Console) -> Result<(), CliError> {
     let found = agents::beyond(&file.loaded.workflow, config);
     show(file, &found, out);
     if found.is_empty() {
@@ -306,7 +306,7 @@ fn refuse_beyond(file: &File, config: &Config, out: &mut Output) -> Result<(), C
 }
 
 /// Shows what there is to say about a workflow.
-fn show(file: &File, found: &[Diagnostic], out: &mut Output) {
+fn show(file: &WorkflowFile, found: &[Diagnostic], out: &mut Console) {
     let color = out.color();
     for one in found {
         out.rendered(&format!("{}\n", diagnostics::human(&file.loaded.sources, one, color)));

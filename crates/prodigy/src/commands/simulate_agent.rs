@@ -6,9 +6,9 @@ use std::{
 };
 
 use prodigy_core::workflow::SimulatedTurn;
-use prodigy_engine::agent::{TurnEnd, perform};
+use prodigy_engine::agent::{TurnOutcome, perform};
 
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Be the simulated agent: read a turn from standard input and carry it out here
 #[derive(clap::Args, Debug)]
@@ -19,9 +19,9 @@ pub(crate) struct SimulateAgentArgs {
 }
 
 pub(super) fn run(
-    _args: &Args,
+    _args: &Cli,
     command: &SimulateAgentArgs,
-    _out: &mut Output,
+    _out: &mut Console,
 ) -> Result<Exit, CliError> {
     let turn: SimulatedTurn = serde_json::from_reader(io::stdin().lock()).map_err(|error| {
         CliError::new(Exit::Usage, "standard input is not a turn of the simulated agent")
@@ -34,7 +34,7 @@ pub(super) fn run(
             CliError::new(Exit::Failure, "the simulated agent could not do its work").because(error)
         })?;
     Ok(match end {
-        TurnEnd::Answered => Exit::Success,
-        TurnEnd::Failed => Exit::Failure,
+        TurnOutcome::Answered => Exit::Success,
+        TurnOutcome::Failed => Exit::Failure,
     })
 }

@@ -1,28 +1,28 @@
 //! The number of steps of a workflow.
 
 use prodigy_core::{
-    event::Mode,
+    event::JobMode,
     workflow::{Body, Step, Workflow},
 };
 
 /// The number of top-level steps of a workflow.
 #[derive(Clone, Copy)]
-pub(super) struct Sizes {
-    pub(super) mode: Mode,
+pub(super) struct StepCounts {
+    pub(super) mode: JobMode,
     pub(super) steps: u32,
     pub(super) setup: u32,
     pub(super) reduce: u32,
 }
 
-impl Sizes {
+impl StepCounts {
     pub(super) fn of(workflow: &Workflow) -> Self {
         let number = |steps: &[Step]| u32::try_from(steps.len()).unwrap_or(u32::MAX);
         match &workflow.body {
             Body::Sequential { steps, .. } => {
-                Self { mode: Mode::Sequential, steps: number(steps), setup: 0, reduce: 0 }
+                Self { mode: JobMode::Sequential, steps: number(steps), setup: 0, reduce: 0 }
             }
             Body::MapReduce(body) => Self {
-                mode: Mode::Mapreduce,
+                mode: JobMode::Mapreduce,
                 steps: number(&body.map.steps),
                 setup: body.setup.as_ref().map_or(0, |setup| number(&setup.phase.steps)),
                 reduce: body.reduce.as_ref().map_or(0, |reduce| number(&reduce.steps)),

@@ -8,9 +8,9 @@ use std::{
 use prodigy_core::{
     duration,
     ids::JobId,
-    job::{JobStatus, Summary},
+    job::{JobStatus, JobSummary},
 };
-use prodigy_engine::store::{Holder, Layout};
+use prodigy_engine::store::{Layout, LockHolder};
 use rustix::process::Signal;
 
 use super::{
@@ -19,7 +19,7 @@ use super::{
     pause::{heeded, holder, not_running},
 };
 use crate::{
-    cli::Args, config::Config, error::CliError, exit::Exit, output::Output, report::count,
+    cli::Cli, config::Config, error::CliError, exit::Exit, output::Console, report::count,
 };
 
 /// The time that a run may take to record its end, beyond the grace period of its step.
@@ -42,7 +42,7 @@ pub(crate) struct StopArgs {
     now: bool,
 }
 
-pub(super) fn run(args: &Args, command: &StopArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &StopArgs, out: &mut Console) -> Result<Exit, CliError> {
     let (layout, job) = find_job(args, &command.job)?;
     let limit = grace(args, &layout, &job)?.saturating_add(ENDING);
     let holder = holder(&layout, &job)?;
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, command: &StopArgs, out: &mut Output) -> Result<E
 /// Every signal after the first insists. They take turns, for two of one kind may arrive as one, and
 /// are sent again where only one kind is not ignored.
 fn insist(
-    holder: &Holder,
+    holder: &LockHolder,
     signals: &[Signal],
     limit: Duration,
 ) -> Result<bool, prodigy_engine::store::Error> {
@@ -95,9 +95,9 @@ fn insist(
 fn tell(
     job: &JobId,
     pid: i32,
-    summary: &Summary,
+    summary: &JobSummary,
     status: JobStatus,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<(), CliError> {
     let done = done_of(summary);
     match status {
@@ -118,7 +118,7 @@ fn tell(
 }
 
 /// Returns how much is done: of the items, once they are known, or else of the steps.
-fn done_of(summary: &Summary) -> String {
+fn done_of(summary: &JobSummary) -> String {
     if let Some(items) = &summary.items {
         return format!("{} of {} done", items.counts.successful, count(items.total, "item"));
     }
@@ -126,7 +126,7 @@ fn done_of(summary: &Summary) -> String {
 }
 
 /// Returns the grace that the run was most likely started with.
-fn grace(args: &Args, layout: &Layout, job: &JobId) -> Result<Duration, CliError> {
+fn grace(args: &Cli, layout: &Layout, job: &JobId) -> Result<Duration, CliError> {
     // A journal that cannot be read is no reason not to stop its job.
     let repository = context::started(layout, job).ok().map(|started| started.repository);
     Ok(Config::load(args, repository.as_deref().map(Path::new))?.grace.value)

@@ -1,23 +1,23 @@
 //! `prodigy __supervise`: the process that steps run under.
 
-use prodigy_engine::process::{SuperviseError, supervise};
+use prodigy_engine::process::{SupervisorError, supervise};
 
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Run steps for another prodigy, which starts this itself
 #[derive(clap::Args, Debug)]
 pub(crate) struct SuperviseArgs {}
 
 pub(super) fn run(
-    _args: &Args,
+    _args: &Cli,
     _command: &SuperviseArgs,
-    _out: &mut Output,
+    _out: &mut Console,
 ) -> Result<Exit, CliError> {
     supervise().map(|()| Exit::Success).map_err(|error| {
         let message = error.to_string();
         match error {
-            SuperviseError::NotOurs(source) => CliError::new(Exit::Usage, message).because(source),
-            SuperviseError::Io(source) => CliError::new(Exit::Failure, message).because(source),
+            SupervisorError::NotOurs(source) => CliError::new(Exit::Usage, message).because(source),
+            SupervisorError::Io(source) => CliError::new(Exit::Failure, message).because(source),
         }
     })
 }

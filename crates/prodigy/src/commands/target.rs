@@ -1,6 +1,6 @@
 //! The branch that the result of a job goes to.
 
-use prodigy_core::{event::JobStarted, job::Summary};
+use prodigy_core::{event::JobStarted, job::JobSummary};
 use prodigy_engine::git::{Head, Repo};
 
 use super::context;
@@ -8,7 +8,7 @@ use crate::{error::CliError, exit::Exit};
 
 /// The flag that names the branch of a new job.
 #[derive(clap::Args, Debug)]
-pub(crate) struct TargetArgs {
+pub(crate) struct MergeTargetArgs {
     /// Merge the result into this branch, which is made at the end if it is not there
     /// [default: the branch that is checked out]
     #[arg(long, value_name = "BRANCH")]
@@ -16,7 +16,7 @@ pub(crate) struct TargetArgs {
 }
 
 /// The branch that a new job is merged into.
-pub(super) struct Target {
+pub(super) struct MergeTarget {
     pub(super) branch: String,
     /// True if it was named with `--into`.
     pub(super) is_named: bool,
@@ -25,13 +25,17 @@ pub(super) struct Target {
 /// Returns the branch of a new job: the one that was named, or the one that is checked out.
 ///
 /// Without either the job could pay for results that it has no place for, so it is refused.
-pub(super) fn choose(repo: &Repo, head: &Head, into: Option<String>) -> Result<Target, CliError> {
+pub(super) fn choose(
+    repo: &Repo,
+    head: &Head,
+    into: Option<String>,
+) -> Result<MergeTarget, CliError> {
     if let Some(branch) = into {
         check_name(repo, &branch)?;
-        return Ok(Target { branch, is_named: true });
+        return Ok(MergeTarget { branch, is_named: true });
     }
     if let Some(branch) = head.branch.clone() {
-        return Ok(Target { branch, is_named: false });
+        return Ok(MergeTarget { branch, is_named: false });
     }
     let short: String = head.commit.chars().take(10).collect();
     let message =
@@ -52,7 +56,7 @@ pub(super) fn check_name(repo: &Repo, branch: &str) -> Result<(), CliError> {
 }
 
 /// Returns whether the branch that a job is merged into is there or will be made.
-pub(super) fn exists(repo: &Repo, job: &Summary) -> bool {
+pub(super) fn exists(repo: &Repo, job: &JobSummary) -> bool {
     let Some(started) = &job.started else { return false };
     // A repository that cannot be asked is reported when the job goes on.
     let is_there = |branch: &String| repo.branch(branch).is_ok_and(|found| found.is_some());

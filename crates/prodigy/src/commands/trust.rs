@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::context;
 use crate::{
-    cli::Args,
+    cli::Cli,
     error::CliError,
     exit::Exit,
-    output::{Output, one_line},
+    output::{Console, one_line},
     trust::{self, ContentFile, RepoContent},
 };
 
@@ -52,7 +52,7 @@ pub(crate) struct TrustArgs {
     path: Option<PathBuf>,
 }
 
-pub(super) fn run(_args: &Args, command: &TrustArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(_args: &Cli, command: &TrustArgs, out: &mut Console) -> Result<Exit, CliError> {
     let repo = context::repo(command.path.as_deref())?;
     let before = RepoContent::read(repo.root());
     if command.show {
@@ -95,7 +95,7 @@ pub(super) fn run(_args: &Args, command: &TrustArgs, out: &mut Output) -> Result
 }
 
 /// Shows what the repository brings in.
-fn show(content: &RepoContent, is_json: bool, out: &mut Output) -> Result<Exit, CliError> {
+fn show(content: &RepoContent, is_json: bool, out: &mut Console) -> Result<Exit, CliError> {
     if is_json {
         document(content, "shown", out)?;
         return Ok(Exit::Success);
@@ -116,7 +116,7 @@ fn show(content: &RepoContent, is_json: bool, out: &mut Output) -> Result<Exit, 
 }
 
 /// Shows one file, with its text.
-fn show_file(root: &Path, file: &ContentFile, out: &mut Output) -> Result<(), CliError> {
+fn show_file(root: &Path, file: &ContentFile, out: &mut Console) -> Result<(), CliError> {
     let state = if file.is_trusted { "trusted" } else { "not trusted" };
     out.line(format_args!("file      {} ({state})", one_line(&file.file.path)))?;
     for line in &file.brings {
@@ -130,7 +130,7 @@ fn show_file(root: &Path, file: &ContentFile, out: &mut Output) -> Result<(), Cl
 }
 
 /// Trusts nothing any more.
-fn revoke(root: &Path, is_json: bool, out: &mut Output) -> Result<Exit, CliError> {
+fn revoke(root: &Path, is_json: bool, out: &mut Console) -> Result<Exit, CliError> {
     let was_trusted = trust::forget(root)?;
     if is_json {
         document(&RepoContent::read(root), "revoked", out)?;
@@ -143,7 +143,7 @@ fn revoke(root: &Path, is_json: bool, out: &mut Output) -> Result<Exit, CliError
 }
 
 /// Prints the content for programs, and what was done.
-fn document(content: &RepoContent, action: &str, out: &mut Output) -> Result<(), CliError> {
+fn document(content: &RepoContent, action: &str, out: &mut Console) -> Result<(), CliError> {
     let mut document = json!({ "schema_version": 1, "action": action });
     if let (Value::Object(document), Value::Object(content)) = (&mut document, content.document()) {
         document.extend(content);

@@ -6,14 +6,14 @@ use prodigy_core::workflow::{Body, Loaded, Workflow};
 
 use super::agents;
 use crate::{
-    cli::Args,
+    cli::Cli,
     config::{Config, repo_root},
     error::CliError,
     exit::Exit,
     input,
-    output::Output,
+    output::Console,
     report::{
-        checked::{Checked, ComplaintFormat, report},
+        checked::{DiagnosticFormat, FileCheck, report},
         count,
     },
     trust::{self, RepoContent},
@@ -31,11 +31,15 @@ pub(crate) struct ValidateArgs {
     files: Vec<PathBuf>,
 
     /// Show mistakes in this format
-    #[arg(long, value_enum, default_value_t = ComplaintFormat::Human)]
-    format: ComplaintFormat,
+    #[arg(long, value_enum, default_value_t = DiagnosticFormat::Human)]
+    format: DiagnosticFormat,
 }
 
-pub(super) fn run(args: &Args, command: &ValidateArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &ValidateArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let here = std::env::current_dir().unwrap_or_default();
     let root = repo_root(&here);
     // Nothing of it runs here: names and kinds of agents count, trusted or not.
@@ -59,14 +63,14 @@ pub(super) fn run(args: &Args, command: &ValidateArgs, out: &mut Output) -> Resu
 /// Checks one file, with everything it includes and the agents that are configured elsewhere.
 ///
 /// An agent is one that any of `known` has configured.
-fn check(path: &Path, config: &Config, known: &[&Config]) -> Result<Checked, input::Error> {
+fn check(path: &Path, config: &Config, known: &[&Config]) -> Result<FileCheck, input::Error> {
     let (parsed, _) = workflow_file::parse(path)?;
     Ok(match parsed {
         Ok(Loaded { workflow, sources, mut warnings }) => {
             warnings.extend(agents::beyond(&workflow, config));
             warnings.extend(agents::unknown(&workflow, known));
             warnings.extend(agents::cut_off(&workflow, config));
-            Checked { sources, diagnostics: warnings, summary: summarize(&workflow) }
+            FileCheck { sources, diagnostics: warnings, summary: summarize(&workflow) }
         }
         Err(rejected) => rejected.into(),
     })

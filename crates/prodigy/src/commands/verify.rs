@@ -9,7 +9,7 @@ use prodigy_core::ids::JobId;
 use serde_json::json;
 
 use super::lookup::{find_job, job_error};
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// The version of the document that `--json` prints.
 const SCHEMA_VERSION: u32 = 1;
@@ -30,7 +30,7 @@ pub(crate) struct VerifyArgs {
     json: bool,
 }
 
-pub(super) fn run(args: &Args, command: &VerifyArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &VerifyArgs, out: &mut Console) -> Result<Exit, CliError> {
     let (layout, job) = find_job(args, &command.job)?;
     let findings = checks::all(&layout, &job).map_err(|error| job_error(&job, error))?;
     let failed = findings.iter().filter(|finding| !finding.ok).count();

@@ -9,12 +9,12 @@ use std::{
 use prodigy_core::{
     diagnostic::{Diagnostic, Sources},
     workflow::{grammar::check_record, read_agents},
-    yaml::{self, Node},
+    yaml::{self, YamlNode},
 };
 use prodigy_engine::trust::{CONFIG_FILE, TrustFile};
 
 use super::{
-    Config, Origin, Setting,
+    Config, ConfigOrigin, ConfigValue,
     repository::{claims, is_blank},
     retention::ConfigLayer,
     setting::{FILE, is_scalar},
@@ -79,7 +79,7 @@ fn text(path: &Path) -> io::Result<String> {
 /// Takes the settings of a file and returns what is wrong with them.
 fn settings(
     config: &mut Config,
-    root: &Node,
+    root: &YamlNode,
     (layer, holds): (ConfigLayer, bool),
     sources: &Sources,
 ) -> Vec<Diagnostic> {
@@ -92,7 +92,7 @@ fn settings(
     }
     let path = sources.get(root.span.file).map(|source| source.path.as_str());
     let path = Path::new(path.unwrap_or_default());
-    let origin = |span| Origin::file(path, sources.position(span).unwrap_or_default().0);
+    let origin = |span| ConfigOrigin::file(path, sources.position(span).unwrap_or_default().0);
     for (key, node) in root.as_mapping().unwrap_or_default() {
         // What is no text, or of no known key, was reported by the check.
         if let Some(text) = node.scalar_text().filter(|_| is_scalar(&key.text))
@@ -108,7 +108,7 @@ fn settings(
     if let Some(agents) = root.get("agents") {
         for (name, value) in read_agents(agents, sources, &mut problems) {
             let origin = origin(agents.key_span(&name).unwrap_or(agents.span));
-            let agent = stricter(config.agents.get(&name), Setting { value, origin });
+            let agent = stricter(config.agents.get(&name), ConfigValue { value, origin });
             let agents = if holds { &mut config.agents } else { &mut config.withheld };
             agents.insert(name, agent);
         }

@@ -2,27 +2,30 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Origin, Setting};
-use crate::{cli::Args, error::CliError, exit::Exit};
+use super::{ConfigOrigin, ConfigValue};
+use crate::{cli::Cli, error::CliError, exit::Exit};
 
 /// Returns where prodigy keeps its state.
-pub(super) fn state(args: &Args) -> Result<Setting<PathBuf>, CliError> {
+pub(super) fn state(args: &Cli) -> Result<ConfigValue<PathBuf>, CliError> {
     let (home, origin) = match &args.home {
         Some(home) => {
             // The parser takes the variable for the flag if there is no flag.
             let variable = std::env::var_os("PRODIGY_HOME").is_some_and(|value| value == **home);
-            let origin =
-                if variable { Origin::Variable("PRODIGY_HOME") } else { Origin::Flag("--home") };
+            let origin = if variable {
+                ConfigOrigin::Variable("PRODIGY_HOME")
+            } else {
+                ConfigOrigin::Flag("--home")
+            };
             (home.clone(), origin)
         }
-        None => (user_home()?.join(".prodigy"), Origin::Default),
+        None => (user_home()?.join(".prodigy"), ConfigOrigin::Default),
     };
     // Agents run in other directories; the home must mean the same there.
     let value = std::path::absolute(&home).map_err(|error| {
         CliError::new(Exit::Failure, format!("`{}` cannot be the home", home.display()))
             .because(error)
     })?;
-    Ok(Setting { value, origin })
+    Ok(ConfigValue { value, origin })
 }
 
 /// Returns the user's configuration file, if the user has a home.

@@ -4,15 +4,15 @@ use std::path::Path;
 
 use prodigy_engine::trust::CONFIG_FILE;
 
-use super::{Config, Origin, file, home, retention::ConfigLayer, setting::KEYS};
-use crate::{cli::Args, error::CliError, exit::Exit};
+use super::{Config, ConfigOrigin, file, home, retention::ConfigLayer, setting::KEYS};
+use crate::{cli::Cli, error::CliError, exit::Exit};
 
 impl Config {
     /// Reads every layer; `repo_root` is the top of the checkout, if there is one.
     ///
     /// Everything that is wrong in any layer is reported at once, also if a layer above
     /// sets the same key.
-    pub(crate) fn load(args: &Args, repo_root: Option<&Path>) -> Result<Self, CliError> {
+    pub(crate) fn load(args: &Cli, repo_root: Option<&Path>) -> Result<Self, CliError> {
         let mut config = Self::defaults(home::state(args)?);
         let mut problems = Vec::new();
         if let Some(path) = home::user_file() {
@@ -40,7 +40,7 @@ fn variable(config: &mut Config, key: &str, name: &'static str, problems: &mut V
         return;
     };
     let set = match value.to_str() {
-        Some(text) => config.set(key, text, Origin::Variable(name)),
+        Some(text) => config.set(key, text, ConfigOrigin::Variable(name)),
         None => Err("the value is not UTF-8".to_owned()),
     };
     if let Err(problem) = set {

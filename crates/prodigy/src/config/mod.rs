@@ -17,5 +17,5 @@ mod stricter;
 
 pub(crate) use home::{repo_root, user_directory};
 pub(crate) use repository::claims;
-pub(crate) use setting::{Config, Origin, Setting};
+pub(crate) use setting::{Config, ConfigOrigin, ConfigValue};
 pub(crate) use size::show as show_size;

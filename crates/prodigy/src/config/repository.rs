@@ -1,6 +1,6 @@
 //! The part of a repository's file that brings in programs or permissions.
 
-use prodigy_core::yaml::{self, Node};
+use prodigy_core::yaml::{self, YamlNode};
 
 /// The keys that bring in no program and no permission, so that they hold in a repository's file
 /// without trust. Every other key needs trust, also one that a later version adds.
@@ -24,14 +24,15 @@ pub(super) fn is_blank(text: &str) -> bool {
     text.trim_start_matches('\u{feff}').lines().all(is_comment)
 }
 
-fn claims_of(root: &Node) -> Vec<String> {
+fn claims_of(root: &YamlNode) -> Vec<String> {
     let Some(keys) = root.as_mapping() else {
         return vec!["is not a mapping".to_owned()];
     };
     let needy = keys.iter().filter(|(key, _)| !INERT.contains(&key.text.as_str()));
     let lines = needy.flat_map(|(key, node)| match node.as_mapping() {
         Some(inner) => {
-            let line = |name: &str, node: &Node| format!("{}.{name}: {}", key.text, node.to_json());
+            let line =
+                |name: &str, node: &YamlNode| format!("{}.{name}: {}", key.text, node.to_json());
             inner.iter().map(|(name, node)| line(&name.text, node)).collect()
         }
         None => vec![format!("{}: {}", key.text, node.to_json())],

@@ -6,21 +6,21 @@ use prodigy_core::{
     diagnostic::Diagnostic,
     duration,
     workflow::grammar::{KeyShape, RecordShape, Shape},
-    yaml::Node,
+    yaml::YamlNode,
 };
 use prodigy_engine::store::PurgeKind;
 
-use super::{Origin, Setting};
+use super::{ConfigOrigin, ConfigValue};
 
 /// The ages from which on parts of finished jobs may be purged.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Retention {
     /// The closed dead letters.
-    pub(crate) dlq: Setting<Option<Duration>>,
+    pub(crate) dlq: ConfigValue<Option<Duration>>,
     /// The journals.
-    pub(crate) events: Setting<Option<Duration>>,
+    pub(crate) events: ConfigValue<Option<Duration>>,
     /// The output of steps.
-    pub(crate) logs: Setting<Option<Duration>>,
+    pub(crate) logs: ConfigValue<Option<Duration>>,
     /// The ages that the repository wants, for the same three.
     wanted: [Option<Duration>; 3],
 }
@@ -50,7 +50,7 @@ pub(super) static RETENTION: RecordShape = RecordShape {
 
 impl Default for Retention {
     fn default() -> Self {
-        let none = Setting { value: None, origin: Origin::Default };
+        let none = ConfigValue { value: None, origin: ConfigOrigin::Default };
         Self { dlq: none.clone(), events: none.clone(), logs: none, wanted: [None; 3] }
     }
 }
@@ -81,9 +81,9 @@ impl Retention {
     /// Applies the settings of a file.
     pub(super) fn read(
         &mut self,
-        node: &Node,
+        node: &YamlNode,
         layer: ConfigLayer,
-        origin: &dyn Fn(&str) -> Origin,
+        origin: &dyn Fn(&str) -> ConfigOrigin,
         problems: &mut Vec<Diagnostic>,
     ) {
         let Self { dlq, events, logs, wanted } = self;
@@ -106,12 +106,12 @@ impl Retention {
             };
             let origin = origin(name);
             match layer {
-                ConfigLayer::User => *setting = Setting { value: age, origin },
+                ConfigLayer::User => *setting = ConfigValue { value: age, origin },
                 ConfigLayer::Repository => {
                     *wanted = age;
                     // Without an age it is kept for good, which nothing lengthens.
                     if setting.value.is_some_and(|own| age.is_none_or(|age| age > own)) {
-                        *setting = Setting { value: age, origin };
+                        *setting = ConfigValue { value: age, origin };
                     }
                 }
             }

@@ -25,37 +25,37 @@ use super::{
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Config {
     /// Where prodigy keeps its state.
-    pub(crate) home: Setting<PathBuf>,
+    pub(crate) home: ConfigValue<PathBuf>,
     /// The time between asking a process to end and making it.
-    pub(crate) grace: Setting<Duration>,
+    pub(crate) grace: ConfigValue<Duration>,
     /// The longest that a step may print nothing, unless it says otherwise.
-    pub(crate) idle_timeout: Setting<Option<Duration>>,
+    pub(crate) idle_timeout: ConfigValue<Option<Duration>>,
     /// The failures that the journal survives.
-    pub(crate) durability: Setting<Durability>,
+    pub(crate) durability: ConfigValue<Durability>,
     /// The most that one step may add to a log file, in bytes.
-    pub(crate) log_cap: Setting<u64>,
+    pub(crate) log_cap: ConfigValue<u64>,
     /// The least free disk space, in bytes.
-    pub(crate) disk_floor: Setting<u64>,
+    pub(crate) disk_floor: ConfigValue<u64>,
     /// The retention of what finished jobs leave on disk.
     pub(crate) retention: Retention,
     /// The agents that every workflow may name.
-    pub(crate) agents: BTreeMap<String, Setting<AgentConfig>>,
+    pub(crate) agents: BTreeMap<String, ConfigValue<AgentConfig>>,
     /// The agents of the repository's file that do not hold, because it is not trusted.
-    pub(crate) withheld: BTreeMap<String, Setting<AgentConfig>>,
+    pub(crate) withheld: BTreeMap<String, ConfigValue<AgentConfig>>,
 }
 
 /// A value and where it comes from.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Setting<T> {
+pub(crate) struct ConfigValue<T> {
     /// The value.
     pub(crate) value: T,
     /// Where it comes from.
-    pub(crate) origin: Origin,
+    pub(crate) origin: ConfigOrigin,
 }
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ConfigOrigin {
     /// It is built in.
     Default,
     /// A line of a file.
@@ -129,9 +129,9 @@ pub(super) static FILE: RecordShape = RecordShape {
 
 impl Config {
     /// Returns what holds if nobody says anything.
-    pub(super) fn defaults(home: Setting<PathBuf>) -> Self {
-        fn built_in<T>(value: T) -> Setting<T> {
-            Setting { value, origin: Origin::Default }
+    pub(super) fn defaults(home: ConfigValue<PathBuf>) -> Self {
+        fn built_in<T>(value: T) -> ConfigValue<T> {
+            ConfigValue { value, origin: ConfigOrigin::Default }
         }
         Self {
             home,
@@ -154,16 +154,21 @@ impl Config {
     }
 
     /// Sets one of [`KEYS`] to a value as written. The error is one line for people.
-    pub(super) fn set(&mut self, key: &str, text: &str, origin: Origin) -> Result<(), String> {
+    pub(super) fn set(
+        &mut self,
+        key: &str,
+        text: &str,
+        origin: ConfigOrigin,
+    ) -> Result<(), String> {
         match key {
-            "grace" => self.grace = Setting { value: duration::parse(text)?, origin },
+            "grace" => self.grace = ConfigValue { value: duration::parse(text)?, origin },
             "idle_timeout" => {
                 let value = if text == "none" { None } else { Some(duration::parse(text)?) };
-                self.idle_timeout = Setting { value, origin };
+                self.idle_timeout = ConfigValue { value, origin };
             }
-            "durability" => self.durability = Setting { value: durability(text)?, origin },
-            "log_cap" => self.log_cap = Setting { value: size::parse(text)?, origin },
-            "disk_floor" => self.disk_floor = Setting { value: size::parse(text)?, origin },
+            "durability" => self.durability = ConfigValue { value: durability(text)?, origin },
+            "log_cap" => self.log_cap = ConfigValue { value: size::parse(text)?, origin },
+            "disk_floor" => self.disk_floor = ConfigValue { value: size::parse(text)?, origin },
             unknown => return Err(format!("unknown key `{unknown}`")),
         }
         Ok(())
@@ -178,14 +183,14 @@ fn durability(text: &str) -> Result<Durability, String> {
     }
 }
 
-impl Origin {
+impl ConfigOrigin {
     /// Returns the origin of a value in a file.
     pub(super) fn file(path: &Path, line: usize) -> Self {
         Self::File { path: path.display().to_string(), line }
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ConfigOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),

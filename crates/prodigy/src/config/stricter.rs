@@ -4,19 +4,19 @@ use prodigy_core::workflow::{
     AgentConfig, AgentOptions, ClaudeAgent, CodexAgent, CodexSandbox, PermissionMode,
 };
 
-use super::Setting;
+use super::ConfigValue;
 
 /// Returns an agent as a repository configures it, where that is no less strict than the user's own.
 ///
 /// Programs and arguments can loosen whatever the user restricted, and a program of another kind
 /// cannot be compared, so those stay the user's if the user restricted the agent.
 pub(super) fn stricter(
-    own: Option<&Setting<AgentConfig>>,
-    theirs: Setting<AgentConfig>,
-) -> Setting<AgentConfig> {
+    own: Option<&ConfigValue<AgentConfig>>,
+    theirs: ConfigValue<AgentConfig>,
+) -> ConfigValue<AgentConfig> {
     let Some(own) = own else { return theirs };
     if !is_restricted(&own.value) {
-        return Setting { value: with_prices(theirs.value, &own.value), ..theirs };
+        return ConfigValue { value: with_prices(theirs.value, &own.value), ..theirs };
     }
     let value = match (&own.value, theirs.value) {
         (AgentConfig::Claude(own), AgentConfig::Claude(theirs)) => {
@@ -33,7 +33,7 @@ pub(super) fn stricter(
             _,
         ) => return own.clone(),
     };
-    Setting { value, origin: theirs.origin }
+    ConfigValue { value, origin: theirs.origin }
 }
 
 /// Returns an agent with the prices that the user gave it, if any: budgets are kept by them.

@@ -5,14 +5,14 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use prodigy_core::{
     Timestamp, duration,
-    job::{Activity, BusyAgent, ItemSummary},
+    job::{AgentActivity, BusyAgent, ItemSummary},
 };
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::{
-    items::Teller,
+    items::ItemReporter,
     money::{brief_number, dollars},
-    totals::{Part, totals, until_from, whole_seconds},
+    totals::{TotalsPart, totals, until_from, whole_seconds},
 };
 use crate::output::one_line;
 
@@ -25,7 +25,7 @@ const LEAST_STEP: usize = 8;
 
 /// The size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Size {
+pub(super) struct TerminalSize {
     /// Its columns.
     pub(super) width: usize,
     /// Its rows.
@@ -35,10 +35,10 @@ pub(super) struct Size {
 /// Returns the totals and the busy agents, in lines that fit.
 pub(super) fn block(
     items: &ItemSummary,
-    teller: &Teller,
+    teller: &ItemReporter,
     frame: &str,
     (now, zone): (Timestamp, &TimeZone),
-    size: Size,
+    size: TerminalSize,
 ) -> Vec<String> {
     // A terminal that wraps at its last column would break the lines.
     let width = size.width.saturating_sub(1);
@@ -49,7 +49,7 @@ pub(super) fn block(
     let names = items.agents.iter().take(shown);
     let names: Vec<_> = names.map(|(agent, busy)| (agent.to_string(), busy)).collect();
     let widest = |of: &dyn Fn(&(String, &BusyAgent)) -> usize| names.iter().map(of).max();
-    let columns = Columns {
+    let columns = AgentColumns {
         agent: widest(&|(agent, _)| agent.width()).unwrap_or(0),
         item: widest(&|(_, busy)| busy.item.as_str().width()).unwrap_or(0).min(width / 3),
         width,
@@ -63,13 +63,13 @@ pub(super) fn block(
 }
 
 /// The column widths of an agent's line.
-struct Columns {
+struct AgentColumns {
     agent: usize,
     item: usize,
     width: usize,
 }
 
-impl Columns {
+impl AgentColumns {
     fn line(&self, agent: &str, busy: &BusyAgent, now: Timestamp) -> String {
         let item = shortened(busy.item.as_str(), self.item);
         let who = format!("  {}  {}", padded(agent, self.agent), padded(&item, self.item));
@@ -93,7 +93,7 @@ impl Columns {
 }
 
 /// Says what a step does, as far as its agent told.
-pub(crate) fn doing(step: String, activity: &Activity) -> String {
+pub(crate) fn doing(step: String, activity: &AgentActivity) -> String {
     match &activity.tool {
         Some((tool, about)) if about.is_empty() => format!("{step} · {}", one_line(tool)),
         Some((tool, about)) => format!("{step} · {}: {}", one_line(tool), one_line(about)),
@@ -103,7 +103,7 @@ pub(crate) fn doing(step: String, activity: &Activity) -> String {
 
 /// Returns how the line of an agent may end, the longest first: how long it has been quiet,
 /// what it used, how long it takes.
-pub(crate) fn endings(activity: &Activity, now: Timestamp, elapsed: &str) -> [String; 3] {
+pub(crate) fn endings(activity: &AgentActivity, now: Timestamp, elapsed: &str) -> [String; 3] {
     let quiet = until_from(now, activity.heard);
     let is_quiet = activity.is_talking && quiet >= QUIET;
     let quiet = is_quiet.then(|| format!("quiet {}", duration::show(whole_seconds(quiet))));
@@ -121,7 +121,7 @@ pub(crate) fn endings(activity: &Activity, now: Timestamp, elapsed: &str) -> [St
 }
 
 /// Returns the parts that fit, behind the picture of the spinner.
-fn fitted(frame: &str, mut parts: Vec<Part>, width: usize) -> String {
+fn fitted(frame: &str, mut parts: Vec<TotalsPart>, width: usize) -> String {
     loop {
         let texts: Vec<_> = parts.iter().map(|part| part.text.as_str()).collect();
         let line = format!("{frame} {}", texts.join(" · "));
@@ -163,11 +163,11 @@ mod tests {
     use prodigy_core::{job::Job, workflow::ErrorCollection};
     use serde_json::json;
 
-    use super::{super::fixture::Told, *};
+    use super::{super::fixture::JobFixture, *};
 
     /// Returns the block of a job with so many busy agents, after 90 items ended in a minute.
     fn shown(agents: u32, width: usize, height: usize) -> String {
-        let mut told = Told::new(400);
+        let mut told = JobFixture::new(400);
         for item in 1..=90 {
             told.start(item, 1, 1);
             told.wait(600);
@@ -180,11 +180,11 @@ mod tests {
         for agent in 1..=agents {
             told.start(90 + agent, agent, 1 + u32::from(agent == 2));
         }
-        lines(&told, 61_500, Size { width, height })
+        lines(&told, 61_500, TerminalSize { width, height })
     }
 
-    fn lines(told: &Told, now: i64, size: Size) -> String {
-        let mut teller = Teller::new(ErrorCollection::Aggregate, 10);
+    fn lines(told: &JobFixture, now: i64, size: TerminalSize) -> String {
+        let mut teller = ItemReporter::new(ErrorCollection::Aggregate, 10);
         let mut job = Job::default();
         for record in &told.records {
             job.apply(record).unwrap();
@@ -267,21 +267,21 @@ mod tests {
 
     #[test]
     fn an_open_circuit_is_counted_down() {
-        let mut told = Told::new(400);
+        let mut told = JobFixture::new(400);
         told.start(1, 1, 1);
         told.fail(1, 1, "dead_letter", "exit code 1");
         let until = super::super::fixture::at(30_000);
         told.tell(json!({"event_type": "circuit_open", "failures": 1, "until": until}));
-        let size = Size { width: 80, height: 24 };
+        let size = TerminalSize { width: 80, height: 24 };
         insta::assert_snapshot!(lines(&told, 7_000, size), @"⠋ 0/400 done · 1 failed · 1 in DLQ · circuit open for 23s · $1.23");
         insta::assert_snapshot!(lines(&told, 31_000, size), @"⠋ 0/400 done · 1 failed · 1 in DLQ · circuit open for 0s · $1.23");
         told.tell(json!({"event_type": "circuit_half_open"}));
-        insta::assert_snapshot!(lines(&told, 31_000, Size { width: 40, height: 24 }), @"⠋ 0/400 done · circuit half open");
+        insta::assert_snapshot!(lines(&told, 31_000, TerminalSize { width: 40, height: 24 }), @"⠋ 0/400 done · circuit half open");
     }
 
     /// Returns a job in which an agent works for a while, after others were at it.
-    fn at_work() -> Told {
-        let mut told = Told::new(400);
+    fn at_work() -> JobFixture {
+        let mut told = JobFixture::new(400);
         told.start(1, 1, 1);
         told.start(2, 2, 1);
         let tool = json!({
@@ -306,22 +306,22 @@ mod tests {
     #[test]
     fn an_agent_is_shown_with_its_tool_what_it_used_and_how_long_it_is_quiet() {
         let told = at_work();
-        insta::assert_snapshot!(lines(&told, 20_000, Size { width: 90, height: 24 }), @"
+        insta::assert_snapshot!(lines(&told, 20_000, TerminalSize { width: 90, height: 24 }), @"
         ⠋ 0/400 done · 2 running · at least $1.23
           agent-1  item-001  shell: cargo test · Bash: cargo test --workspace  $0.12 · 20s
           agent-2  item-002  shell: cargo test  12.3k tokens · 20s
         ");
-        insta::assert_snapshot!(lines(&told, 70_000, Size { width: 90, height: 24 }), @"
+        insta::assert_snapshot!(lines(&told, 70_000, TerminalSize { width: 90, height: 24 }), @"
         ⠋ 0/400 done · 2 running · at least $1.23
           agent-1  item-001  shell: cargo test · Bash: cargo test…  quiet 1m 00s · $0.12 · 1m 10s
           agent-2  item-002  shell: cargo test  12.3k tokens · 1m 10s
         ");
-        insta::assert_snapshot!(lines(&told, 70_000, Size { width: 50, height: 24 }), @"
+        insta::assert_snapshot!(lines(&told, 70_000, TerminalSize { width: 50, height: 24 }), @"
         ⠋ 0/400 done · 2 running · at least $1.23
           agent-1  item-001  shell: cargo test ·…  1m 10s
           agent-2  item-002  shell: cargo test  1m 10s
         ");
-        insta::assert_snapshot!(lines(&told, 70_000, Size { width: 44, height: 24 }), @"
+        insta::assert_snapshot!(lines(&told, 70_000, TerminalSize { width: 44, height: 24 }), @"
         ⠋ 0/400 done · 2 running · at least $1.23
           agent-1  item-001  shell: cargo …  1m 10s
           agent-2  item-002  shell: cargo …  1m 10s
@@ -330,8 +330,8 @@ mod tests {
 
     #[test]
     fn what_keeps_a_job_is_shown_and_counted_down() {
-        let size = Size { width: 90, height: 24 };
-        let mut told = Told::new(400);
+        let size = TerminalSize { width: 90, height: 24 };
+        let mut told = JobFixture::new(400);
         let fewer = json!({
             "event_type": "concurrency_changed", "max": 4, "reason": "the provider has no room",
         });
@@ -358,16 +358,16 @@ mod tests {
 
     #[test]
     fn wide_and_evil_names_do_not_break_the_lines() {
-        let mut told = Told::new(400);
+        let mut told = JobFixture::new(400);
         told.start(1, 1, 1);
         let name = "日本語の名前が長いときどうなるか\x1b[31m\nforged";
         let step = json!({"event_type": "step_started", "step": "2", "name": name, "attempt": 1});
         told.item(1, Some(1), step);
-        insta::assert_snapshot!(lines(&told, 1_000, Size { width: 80, height: 24 }), @r#"
+        insta::assert_snapshot!(lines(&told, 1_000, TerminalSize { width: 80, height: 24 }), @r#"
         ⠋ 0/400 done · 1 running · $1.23
           agent-1  item-001  日本語の名前が長いときどうなるか\u{1b}[31m\nforged  1s
         "#);
-        insta::assert_snapshot!(lines(&told, 1_000, Size { width: 50, height: 24 }), @"
+        insta::assert_snapshot!(lines(&told, 1_000, TerminalSize { width: 50, height: 24 }), @"
         ⠋ 0/400 done · 1 running · $1.23
           agent-1  item-001  日本語の名前が長いとき…  1s
         ");

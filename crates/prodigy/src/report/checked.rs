@@ -10,13 +10,13 @@ use serde_json::json;
 
 use super::{
     count,
-    diagnostics::{Complaint, human},
+    diagnostics::{DiagnosticView, human},
 };
-use crate::{error::CliError, exit::Exit, input, output::Output};
+use crate::{error::CliError, exit::Exit, input, output::Console};
 
 /// The format in which mistakes are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum ComplaintFormat {
+pub(crate) enum DiagnosticFormat {
     /// For people, with the lines that are wrong
     Human,
     /// One JSON document on standard output
@@ -26,7 +26,7 @@ pub(crate) enum ComplaintFormat {
 }
 
 /// The result of checking a file.
-pub(crate) struct Checked {
+pub(crate) struct FileCheck {
     /// The file, with everything that it includes.
     pub(crate) sources: Sources,
     /// The errors and warnings.
@@ -35,13 +35,13 @@ pub(crate) struct Checked {
     pub(crate) summary: String,
 }
 
-impl Checked {
+impl FileCheck {
     fn count(&self, severity: Severity) -> usize {
         self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count()
     }
 }
 
-impl From<Rejected> for Checked {
+impl From<Rejected> for FileCheck {
     fn from(Rejected { sources, diagnostics }: Rejected) -> Self {
         Self { sources, diagnostics, summary: String::new() }
     }
@@ -49,11 +49,11 @@ impl From<Rejected> for Checked {
 
 /// Tells what was found in files, and returns how the command ends.
 pub(crate) fn report(
-    files: Vec<(PathBuf, Result<Checked, input::Error>)>,
-    format: ComplaintFormat,
-    out: &mut Output,
+    files: Vec<(PathBuf, Result<FileCheck, input::Error>)>,
+    format: DiagnosticFormat,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let is_human = format == ComplaintFormat::Human;
+    let is_human = format == DiagnosticFormat::Human;
     let mut exits = Vec::new();
     let mut findings = Vec::new();
     for (path, checked) in files {
@@ -63,14 +63,14 @@ pub(crate) fn report(
                 let is_valid = checked.count(Severity::Error) == 0;
                 exits.push(if is_valid { Exit::Success } else { Exit::Invalid });
                 let found = checked.diagnostics.iter();
-                findings.extend(found.map(|found| Complaint::new(&checked.sources, found)));
+                findings.extend(found.map(|found| DiagnosticView::new(&checked.sources, found)));
                 if is_human {
                     show(&shown, &checked, out)?;
                 }
             }
             Err(error) => {
                 exits.push(error.exit());
-                findings.push(Complaint::of_file(shown, error.to_string()));
+                findings.push(DiagnosticView::of_file(shown, error.to_string()));
                 if is_human {
                     out.note(format_args!("error: {error}"));
                 }
@@ -79,13 +79,13 @@ pub(crate) fn report(
     }
     let exit = overall(&exits);
     match format {
-        ComplaintFormat::Human => {}
-        ComplaintFormat::Json => {
+        DiagnosticFormat::Human => {}
+        DiagnosticFormat::Json => {
             let valid = exit == Exit::Success;
             let document = json!({"schema_version": 1, "valid": valid, "diagnostics": findings});
             out.raw(format!("{document}\n").as_bytes())?;
         }
-        ComplaintFormat::Github => {
+        DiagnosticFormat::Github => {
             for finding in &findings {
                 out.line(finding.github())?;
             }
@@ -94,7 +94,7 @@ pub(crate) fn report(
     Ok(exit)
 }
 
-fn show(path: &str, checked: &Checked, out: &mut Output) -> Result<(), CliError> {
+fn show(path: &str, checked: &FileCheck, out: &mut Console) -> Result<(), CliError> {
     let color = out.color();
     for diagnostic in &checked.diagnostics {
         out.rendered(&format!("{}\n", human(&checked.sources, diagnostic, color)));

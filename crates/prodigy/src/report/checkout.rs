@@ -6,7 +6,7 @@ use prodigy_core::event::CheckoutChange;
 
 use crate::{
     commands::context::quoted,
-    output::{Output, one_line},
+    output::{Console, one_line},
 };
 
 /// The file that says which files git overlooks in all working trees.
@@ -32,7 +32,7 @@ pub(super) fn line(changes: &[CheckoutChange]) -> String {
 }
 
 /// Warns at the end of a run, with the commands that tell more.
-pub(super) fn warn(changes: &[CheckoutChange], in_all: usize, out: &mut Output) {
+pub(super) fn warn(changes: &[CheckoutChange], in_all: usize, out: &mut Console) {
     if changes.is_empty() {
         return;
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
-use prodigy_core::diagnostic::{Diagnostic, Severity, Source, Sources};
+use prodigy_core::diagnostic::{Diagnostic, Severity, SourceFile, Sources};
 use serde::Serialize;
 
 /// The width of what is shown; longer lines are cut around the mistake.
@@ -15,7 +15,7 @@ const CARETS: usize = 80;
 
 /// One mistake with its place, as the JSON and GitHub forms show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Complaint {
+pub(crate) struct DiagnosticView {
     /// `error` or `warning`.
     severity: &'static str,
     /// The file, as the person named it.
@@ -34,7 +34,7 @@ pub(crate) struct Complaint {
     help: Option<String>,
 }
 
-impl Complaint {
+impl DiagnosticView {
     /// Finds out where a mistake stands.
     pub(crate) fn new(sources: &Sources, diagnostic: &Diagnostic) -> Self {
         let start = sources.position(diagnostic.span);
@@ -103,8 +103,8 @@ pub(crate) fn human(sources: &Sources, diagnostic: &Diagnostic, color: bool) -> 
     };
     let mut group = Group::with_title(level.primary_title(clean(&diagnostic.message)));
     let source = sources.get(diagnostic.span.file);
-    if let Some((path, excerpt)) =
-        source.and_then(|source| Some((source.path.as_str(), Excerpt::new(source, diagnostic)?)))
+    if let Some((path, excerpt)) = source
+        .and_then(|source| Some((source.path.as_str(), SourceExcerpt::new(source, diagnostic)?)))
     {
         let mut snippet = Snippet::source(excerpt.text)
             .line_start(excerpt.line)
@@ -124,7 +124,7 @@ pub(crate) fn human(sources: &Sources, diagnostic: &Diagnostic, color: bool) -> 
 }
 
 /// The line of a mistake.
-struct Excerpt {
+struct SourceExcerpt {
     line: usize,
     /// Where the mistake starts in the file, if the text is not the whole line.
     column: Option<usize>,
@@ -133,8 +133,8 @@ struct Excerpt {
     caret: Range<usize>,
 }
 
-impl Excerpt {
-    fn new(source: &Source, diagnostic: &Diagnostic) -> Option<Self> {
+impl SourceExcerpt {
+    fn new(source: &SourceFile, diagnostic: &Diagnostic) -> Option<Self> {
         let start = usize::try_from(diagnostic.span.start).ok()?;
         let end = usize::try_from(diagnostic.span.end).ok()?;
         let (line, column) = source.position(start)?;
@@ -299,7 +299,7 @@ mod tests {
         let diagnostic =
             Diagnostic::error(Span { file: 0, start: 3, end: 4 }, "100% wrong\nreally")
                 .help("fix it");
-        insta::assert_snapshot!(Complaint::new(&sources, &diagnostic).github(), @"::error file=a%2Cb%3Ac.yml,line=1,col=4::100%25 wrong%0Areally%0Ahelp: fix it");
-        insta::assert_snapshot!(Complaint::of_file("x.yml", "there is no file `x.yml`").github(), @"::error file=x.yml::there is no file `x.yml`");
+        insta::assert_snapshot!(DiagnosticView::new(&sources, &diagnostic).github(), @"::error file=a%2Cb%3Ac.yml,line=1,col=4::100%25 wrong%0Areally%0Ahelp: fix it");
+        insta::assert_snapshot!(DiagnosticView::of_file("x.yml", "there is no file `x.yml`").github(), @"::error file=x.yml::there is no file `x.yml`");
     }
 }

@@ -2,9 +2,9 @@
 
 use prodigy_core::{
     event::PauseReason,
-    job::{Ending, Job},
+    job::{Job, RunOutcome},
 };
-use prodigy_engine::run::Replayed;
+use prodigy_engine::run::ReplaySummary;
 
 use crate::exit::Exit;
 
@@ -14,12 +14,12 @@ pub(crate) struct ExitRules {
     /// Dead letters have an exit code of their own, if that was said anew for a job that is over.
     pub(crate) fail_on_dlq: Option<bool>,
     /// The part of a `dlq retry` that its run does not see, if it is one.
-    pub(crate) retry: Option<RetryRest>,
+    pub(crate) retry: Option<UnreplayedEntries>,
 }
 
 /// The dead letters of a `dlq retry` that are not replayed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RetryRest {
+pub(crate) struct UnreplayedEntries {
     /// Some were marked as done without running again.
     pub(crate) has_adopted: bool,
     /// Some wait for an approval.
@@ -28,7 +28,7 @@ pub(crate) struct RetryRest {
 
 impl ExitRules {
     /// Returns the exit code of a run.
-    pub(crate) fn exit(self, ending: Ending, job: &Job, replayed: &Replayed) -> Exit {
+    pub(crate) fn exit(self, ending: RunOutcome, job: &Job, replayed: &ReplaySummary) -> Exit {
         let exit = of_ending(ending);
         if exit != Exit::Success {
             return exit;
@@ -61,19 +61,22 @@ impl ExitRules {
 }
 
 /// Returns the exit code for how a run ended.
-fn of_ending(ending: Ending) -> Exit {
+fn of_ending(ending: RunOutcome) -> Exit {
     match ending {
-        Ending::Completed | Ending::Paused(PauseReason::ItemsOutstanding) => Exit::Success,
-        Ending::MergeOutstanding => Exit::MergeOutstanding,
-        Ending::StoppedByPolicy | Ending::Paused(PauseReason::Policy) => Exit::StoppedByPolicy,
-        Ending::NoItems => Exit::NoItems,
-        Ending::Paused(PauseReason::Interrupted) => Exit::Interrupted,
-        Ending::Paused(PauseReason::Terminated) => Exit::Terminated,
-        Ending::Paused(PauseReason::UsageLimit) => Exit::TryLater,
-        Ending::Paused(PauseReason::OutOfCredits | PauseReason::NoAccess | PauseReason::Budget) => {
-            Exit::Budget
+        RunOutcome::Completed | RunOutcome::Paused(PauseReason::ItemsOutstanding) => Exit::Success,
+        RunOutcome::MergeOutstanding => Exit::MergeOutstanding,
+        RunOutcome::StoppedByPolicy | RunOutcome::Paused(PauseReason::Policy) => {
+            Exit::StoppedByPolicy
         }
-        Ending::Failed | Ending::Paused(PauseReason::DiskFull | PauseReason::MergeOutstanding) => {
+        RunOutcome::NoItems => Exit::NoItems,
+        RunOutcome::Paused(PauseReason::Interrupted) => Exit::Interrupted,
+        RunOutcome::Paused(PauseReason::Terminated) => Exit::Terminated,
+        RunOutcome::Paused(PauseReason::UsageLimit) => Exit::TryLater,
+        RunOutcome::Paused(
+            PauseReason::OutOfCredits | PauseReason::NoAccess | PauseReason::Budget,
+        ) => Exit::Budget,
+        RunOutcome::Failed
+        | RunOutcome::Paused(PauseReason::DiskFull | PauseReason::MergeOutstanding) => {
             Exit::Failure
         }
     }

@@ -2,15 +2,15 @@
 
 use prodigy_core::{
     Timestamp,
-    event::{Event, FORMAT, Record},
+    event::{Event, EventRecord, FORMAT},
     job::Job,
 };
 use serde_json::{Value, json};
 
 /// A job as far as it got.
-pub(super) struct Told {
+pub(super) struct JobFixture {
     pub(super) job: Job,
-    pub(super) records: Vec<Record>,
+    pub(super) records: Vec<EventRecord>,
     millis: i64,
 }
 
@@ -20,7 +20,7 @@ pub(super) fn at(milliseconds: i64) -> Timestamp {
     Timestamp::from_millisecond(first.as_millisecond() + milliseconds).unwrap()
 }
 
-impl Told {
+impl JobFixture {
     /// Returns a job whose map phase begins with so many items, all of them queued.
     pub(super) fn new(items: u32) -> Self {
         let mut told = Self { job: Job::default(), records: Vec::new(), millis: 0 };
@@ -55,7 +55,7 @@ impl Told {
 
     fn record(&mut self, item: Option<String>, agent: Option<String>, event: Value) {
         let event: Event = serde_json::from_value(event).unwrap();
-        let record = Record {
+        let record = EventRecord {
             format: FORMAT,
             seq: self.job.seq + 1,
             timestamp: at(self.millis),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use prodigy_core::{Timestamp, agent::LimitKind, duration, job::Job};
+use prodigy_core::{Timestamp, agent::QuotaKind, duration, job::Job};
 
 use super::totals::{until_from, whole_seconds};
 
@@ -12,16 +12,16 @@ const CLOSE: f64 = 0.8;
 
 /// A state that slows or pauses a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Hold {
+pub(super) enum RunConstraint {
     /// An account is at its limit.
     Waiting {
         /// Of which kind it is.
-        kind: LimitKind,
+        kind: QuotaKind,
         /// When it is tried again, if it is.
         until: Option<Timestamp>,
     },
     /// One agent tries whether a limit is lifted.
-    Trying(LimitKind),
+    Trying(QuotaKind),
     /// The money that was set aside is spent.
     Spent,
     /// Fewer attempts than usual may be under way.
@@ -35,7 +35,7 @@ pub(super) enum Hold {
     Close(f64),
 }
 
-impl Hold {
+impl RunConstraint {
     /// Returns what keeps a job; `usual` is how many attempts may be under way otherwise.
     pub(super) fn of(job: &Job, usual: u32) -> Option<Self> {
         if let Some(paused) = &job.quota {
@@ -68,7 +68,7 @@ impl Hold {
             Self::Waiting { kind, until: Some(until) } if until <= now => {
                 format!("{} · trying again", obstacle(kind))
             }
-            Self::Waiting { kind: kind @ LimitKind::Usage, until: Some(until) } => {
+            Self::Waiting { kind: kind @ QuotaKind::Usage, until: Some(until) } => {
                 format!("{} · resumes {}", obstacle(kind), moment(until, now, zone))
             }
             Self::Waiting { kind, .. } => obstacle(kind).to_owned(),
@@ -81,12 +81,12 @@ impl Hold {
 }
 
 /// Returns the name of what stands in the way of agents.
-fn obstacle(kind: LimitKind) -> &'static str {
+fn obstacle(kind: QuotaKind) -> &'static str {
     match kind {
-        LimitKind::Usage => "usage limit",
-        LimitKind::Credits => "out of credits",
-        LimitKind::Access => "no access",
-        LimitKind::UnknownCost => "unknown cost",
+        QuotaKind::Usage => "usage limit",
+        QuotaKind::Credits => "out of credits",
+        QuotaKind::Access => "no access",
+        QuotaKind::UnknownCost => "unknown cost",
     }
 }
 
@@ -120,16 +120,16 @@ pub(crate) fn limited(
 
 #[cfg(test)]
 mod tests {
-    use prodigy_core::job::UsedShare;
+    use prodigy_core::job::QuotaUtilization;
 
     use super::{super::fixture::at, *};
 
     #[test]
     fn a_limit_is_worth_a_word_when_most_of_it_is_used() {
         let shown = |share| {
-            let utilization = Some(UsedShare { share, resets_at: None });
+            let utilization = Some(QuotaUtilization { share, resets_at: None });
             let job = Job { utilization, ..Job::default() };
-            Hold::of(&job, 4).map(|hold| hold.show(at(0), &TimeZone::UTC))
+            RunConstraint::of(&job, 4).map(|hold| hold.show(at(0), &TimeZone::UTC))
         };
         assert_eq!(shown(0.79), None);
         assert_eq!(shown(0.8).as_deref(), Some("80% of the limit used"));
@@ -138,8 +138,8 @@ mod tests {
 
     #[test]
     fn a_wait_is_shown_by_the_clock_and_counted_down() {
-        let hold = |seconds: i64| Hold::Waiting {
-            kind: LimitKind::Usage,
+        let hold = |seconds: i64| RunConstraint::Waiting {
+            kind: QuotaKind::Usage,
             until: Some(at(seconds * 1000)),
         };
         let shown = |seconds, now: i64| hold(seconds).show(at(now * 1000), &TimeZone::UTC);

@@ -5,43 +5,43 @@ use std::collections::BTreeMap;
 use prodigy_core::{
     duration,
     event::{CompletedStatus, PauseReason},
-    failure::FailureKind,
-    job::{End, Ending, MapState},
+    failure::ReasonCode,
+    job::{JobOutcome, MapState, RunOutcome},
     metrics::ErrorMetrics,
 };
-use prodigy_engine::run::ReplayEnds;
+use prodigy_engine::run::ReplayCounts;
 
 use super::{
     lines::{count, progress},
-    notebook::{FailedItem, Notebook},
-    summary::{Over, kept, merged},
+    notebook::{FailedItem, RunLog},
+    summary::{RunSummary, kept, merged},
 };
 use crate::{
     commands::context::quoted,
-    output::{Output, one_line},
+    output::{Console, one_line},
 };
 
 /// The most items that are named behind one failure.
 const NAMED: usize = 5;
 
 /// Says what a run with items came to, and what to type next.
-pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
+pub(super) fn show_items(over: &RunSummary<'_>, out: &mut Console) {
     let Some(end) = &over.job.end else { return };
     let cost = over.cost();
     let took = duration::show(over.notebook.took());
     let headline = headline(end, over);
     let progress = match over.ending {
-        Ending::NoItems => String::new(),
-        Ending::Completed
-        | Ending::Failed
-        | Ending::MergeOutstanding
-        | Ending::StoppedByPolicy
-        | Ending::Paused(_) => format!(" · {}", progress(over.job)),
+        RunOutcome::NoItems => String::new(),
+        RunOutcome::Completed
+        | RunOutcome::Failed
+        | RunOutcome::MergeOutstanding
+        | RunOutcome::StoppedByPolicy
+        | RunOutcome::Paused(_) => format!(" · {}", progress(over.job)),
     };
     // The replays of a run have a line of their own.
     let progress = if over.is_retry { String::new() } else { progress };
     out.note(format_args!("\n{headline}{progress} · {took}{cost}"));
-    if let End::Failed { failure, .. } = end {
+    if let JobOutcome::Failed { failure, .. } = end {
         for line in failure.output_tail.lines() {
             out.note(format_args!("  | {line}"));
         }
@@ -64,31 +64,37 @@ pub(super) fn show_items(over: &Over<'_>, out: &mut Output) {
     }
 }
 
-fn headline(end: &End, over: &Over<'_>) -> String {
+fn headline(end: &JobOutcome, over: &RunSummary<'_>) -> String {
     match end {
-        End::Completed(_) if over.job.has_no_success() => "failed: no item succeeded".to_owned(),
-        End::Completed(CompletedStatus::Completed) => "completed".to_owned(),
-        End::Completed(CompletedStatus::CompletedWithFailures) => {
+        JobOutcome::Completed(_) if over.job.has_no_success() => {
+            "failed: no item succeeded".to_owned()
+        }
+        JobOutcome::Completed(CompletedStatus::Completed) => "completed".to_owned(),
+        JobOutcome::Completed(CompletedStatus::CompletedWithFailures) => {
             "completed with failures".to_owned()
         }
-        End::Failed { failure, .. } if over.ending == Ending::NoItems => one_line(&failure.message),
-        End::Failed { step, failure } if step == "map" => {
+        JobOutcome::Failed { failure, .. } if over.ending == RunOutcome::NoItems => {
+            one_line(&failure.message)
+        }
+        JobOutcome::Failed { step, failure } if step == "map" => {
             format!("failed: {}", one_line(&failure.message))
         }
-        End::Failed { step, failure } => {
+        JobOutcome::Failed { step, failure } => {
             format!("failed at step {step}: {}", one_line(&failure.message))
         }
-        End::Paused { reason: PauseReason::MergeOutstanding, .. } => "merge outstanding".to_owned(),
-        End::Paused { reason: PauseReason::Policy, message } => {
+        JobOutcome::Paused { reason: PauseReason::MergeOutstanding, .. } => {
+            "merge outstanding".to_owned()
+        }
+        JobOutcome::Paused { reason: PauseReason::Policy, message } => {
             format!("stopped by the error policy: {}", one_line(message))
         }
-        End::Paused { message, .. } => format!("paused: {}", one_line(message)),
+        JobOutcome::Paused { message, .. } => format!("paused: {}", one_line(message)),
     }
 }
 
 /// Says what became of the dead letters that the run replayed.
-fn replayed(ends: ReplayEnds, out: &mut Output) {
-    let ReplayEnds { resolved, dead_lettered, waiting } = ends;
+fn replayed(ends: ReplayCounts, out: &mut Console) {
+    let ReplayCounts { resolved, dead_lettered, waiting } = ends;
     if resolved + dead_lettered + waiting > 0 {
         // Those that a stop cut off go on with the next run.
         let waiting = match waiting {
@@ -140,7 +146,7 @@ pub(super) fn metrics(map: &MapState) -> ErrorMetrics {
 }
 
 /// Says why items failed: what keeps coming back as a pattern, the rest one by one.
-fn failures(metrics: &ErrorMetrics, notebook: &Notebook, out: &mut Output) {
+fn failures(metrics: &ErrorMetrics, notebook: &RunLog, out: &mut Console) {
     if metrics.failed + metrics.skipped == 0 {
         return;
     }
@@ -174,16 +180,16 @@ fn failures(metrics: &ErrorMetrics, notebook: &Notebook, out: &mut Output) {
 }
 
 /// Says where the work is: what was merged, what was kept, and what would get lost.
-fn left_behind(over: &Over<'_>, out: &mut Output) {
-    let Over { layout, id, job, notebook, program, .. } = over;
+fn left_behind(over: &RunSummary<'_>, out: &mut Console) {
+    let RunSummary { layout, id, job, notebook, program, .. } = over;
     let discarded = notebook.uncommitted.saturating_sub(notebook.kept_work.items());
     if discarded > 0 {
         let items = count(discarded, "item");
         out.note(format_args!("note: uncommitted files of {items} are neither merged nor kept"));
     }
     match &job.end {
-        Some(End::Completed(_)) => merged(over, out),
-        Some(End::Failed { .. } | End::Paused { .. }) => kept(over, out),
+        Some(JobOutcome::Completed(_)) => merged(over, out),
+        Some(JobOutcome::Failed { .. } | JobOutcome::Paused { .. }) => kept(over, out),
         None => {}
     }
     over.tell_kept_work(out);
@@ -205,18 +211,18 @@ fn left_behind(over: &Over<'_>, out: &mut Output) {
 }
 
 /// Says what to type next.
-fn next(end: &End, over: &Over<'_>, out: &mut Output) {
-    let Over { program, id, job, .. } = over;
+fn next(end: &JobOutcome, over: &RunSummary<'_>, out: &mut Console) {
+    let RunSummary { program, id, job, .. } = over;
     let dead = job.map.as_ref().is_some_and(|map| map.counts.dead_lettered > 0);
     match end {
-        End::Completed(_) if dead => {
+        JobOutcome::Completed(_) if dead => {
             out.note(format_args!("next: {program} dlq show {id}"));
         }
-        End::Completed(_) if job.has_no_success() => {
+        JobOutcome::Completed(_) if job.has_no_success() => {
             out.note(format_args!("next: {program} events {id} --type item_skipped"));
         }
-        End::Completed(_) => out.note(format_args!("next: {program} events {id}")),
-        End::Failed { .. } if over.ending == Ending::NoItems => {
+        JobOutcome::Completed(_) => out.note(format_args!("next: {program} events {id}")),
+        JobOutcome::Failed { .. } if over.ending == RunOutcome::NoItems => {
             let file = job.started.as_ref().map(|started| started.workflow_file.as_str());
             // A batch has no file to look at.
             let file = file.filter(|file| std::path::Path::new(file).is_file());
@@ -225,25 +231,25 @@ fn next(end: &End, over: &Over<'_>, out: &mut Output) {
                 None => out.note(format_args!("next: {program} events {id}")),
             }
         }
-        End::Failed { step, failure }
-            if step == "map" && failure.kind == FailureKind::InputMissing =>
+        JobOutcome::Failed { step, failure }
+            if step == "map" && failure.kind == ReasonCode::InputMissing =>
         {
             out.note(
                 "put the file into the worktree and resume, or start anew with `--input FILE`",
             );
             out.note(format_args!("next: {program} resume {id}"));
         }
-        End::Failed { step, .. } => {
+        JobOutcome::Failed { step, .. } => {
             if step != "map" {
                 out.note(format_args!("output: {program} logs {id} {step}"));
             }
             out.note(format_args!("next: {program} resume {id}"));
         }
-        End::Paused { reason: PauseReason::MergeOutstanding, message } => {
+        JobOutcome::Paused { reason: PauseReason::MergeOutstanding, message } => {
             out.note(message);
             over.suggest_merge(out);
         }
-        End::Paused { .. } => {
+        JobOutcome::Paused { .. } => {
             if dead {
                 out.note(format_args!("see: {program} dlq show {id}"));
             }

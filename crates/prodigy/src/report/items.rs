@@ -4,16 +4,16 @@ use std::{collections::HashMap, num::NonZeroU32};
 
 use prodigy_core::{
     duration,
-    event::{AfterAttempt, Event, PhaseName, Record, StepCompleted},
+    event::{Event, EventRecord, FailureDecision, PhaseName, StepCompleted},
     failure::Failure,
     ids::ItemId,
-    job::{Costs, ItemSummary, Job},
+    job::{CostSummary, ItemSummary, Job},
     workflow::ErrorCollection,
 };
 
 use super::{
-    hold::Hold,
-    lines::{ADOPTED, Line, Sign, Weight, count, tampering, took},
+    hold::RunConstraint,
+    lines::{ADOPTED, LinePriority, LineSign, ProgressLine, count, tampering, took},
     money::{certainty, dollars},
     totals::{counts, until_from},
     warnings,
@@ -24,39 +24,39 @@ const MOST_TOLD: u32 = 10;
 
 /// Follows the items of a job and finds words for what happens to them.
 #[derive(Debug)]
-pub(super) struct Teller {
+pub(super) struct ItemReporter {
     /// The items, while they are worked on.
     pub(super) items: Option<ItemSummary>,
-    costs: Costs,
+    costs: CostSummary,
     /// The total cost of the job, including earlier runs.
     cost_usd: f64,
     /// The state that slows or pauses it.
-    pub(super) hold: Option<Hold>,
+    pub(super) hold: Option<RunConstraint>,
     /// The most attempts in flight, as the workflow or the command line says.
     usual: u32,
     /// True if the job's options set that number, and not this command.
     follows_job: bool,
-    failures: Failures,
+    failures: DeferredFailures,
     /// Items whose commits are being merged: how their lines will end.
-    merging: HashMap<ItemId, (Sign, String)>,
+    merging: HashMap<ItemId, (LineSign, String)>,
     /// The step at which the last attempt failed.
     failed_at: Option<(ItemId, String)>,
     tampered: u32,
     warned: u32,
 }
 
-impl Teller {
+impl ItemReporter {
     /// Makes one that tells failures when it is asked to; `usual` is how many attempts may be
     /// under way.
     pub(super) fn new(mode: ErrorCollection, usual: u32) -> Self {
         Self {
             items: None,
-            costs: Costs::default(),
+            costs: CostSummary::default(),
             cost_usd: 0.0,
             hold: None,
             usual,
             follows_job: false,
-            failures: Failures { mode, held: Vec::new() },
+            failures: DeferredFailures { mode, held: Vec::new() },
             merging: HashMap::new(),
             failed_at: None,
             tampered: 0,
@@ -72,17 +72,17 @@ impl Teller {
     }
 
     /// Applies a record; returns the lines to show, or `None` if it is not about items.
-    pub(super) fn record(&mut self, record: &Record, job: &Job) -> Option<Vec<Line>> {
+    pub(super) fn record(&mut self, record: &EventRecord, job: &Job) -> Option<Vec<ProgressLine>> {
         self.costs.apply(record);
         self.cost_usd = job.cost_usd;
-        let before = std::mem::replace(&mut self.hold, Hold::of(job, self.usual));
+        let before = std::mem::replace(&mut self.hold, RunConstraint::of(job, self.usual));
         let mut lines = self.lines(record, job);
         if let Some(lines) = &mut lines
-            && matches!(self.hold, Some(Hold::Trying(_)))
+            && matches!(self.hold, Some(RunConstraint::Trying(_)))
             && before != self.hold
         {
             // Only an attempt of an item tries, and that is no event of its own.
-            lines.push(important(Sign::Dot, "trying with one agent".to_owned()));
+            lines.push(important(LineSign::Dot, "trying with one agent".to_owned()));
         }
         lines
     }
@@ -95,7 +95,7 @@ impl Teller {
         self.costs.is_unknown().then(|| "cost unknown".to_owned())
     }
 
-    fn lines(&mut self, record: &Record, job: &Job) -> Option<Vec<Line>> {
+    fn lines(&mut self, record: &EventRecord, job: &Job) -> Option<Vec<ProgressLine>> {
         let is_about_items = record.item_id.is_some() || record.agent_id.is_some();
         if is_about_items {
             return Some(self.about_item(record, job));
@@ -104,7 +104,7 @@ impl Teller {
         match &record.event {
             Event::ItemsSelected { total, .. } => {
                 self.items = Some(ItemSummary::new(*total, at));
-                Some(vec![important(Sign::Dot, count(*total, "item"))])
+                Some(vec![important(LineSign::Dot, count(*total, "item"))])
             }
             Event::JobResumed { .. } => {
                 let most = job.started.as_ref().and_then(|started| started.options.max_parallel);
@@ -128,16 +128,16 @@ impl Teller {
                     failures => format!("{failures} attempts in a row failed"),
                 };
                 let text = format!("circuit open: {failed}; the next may start in {wait}");
-                Some(vec![important(Sign::Cross, text)])
+                Some(vec![important(LineSign::Cross, text)])
             }
             Event::CircuitHalfOpen {} => {
                 self.follow(record, job);
                 let text = "circuit half open: a few attempts are let through".to_owned();
-                Some(vec![important(Sign::Dot, text)])
+                Some(vec![important(LineSign::Dot, text)])
             }
             Event::CircuitClosed {} => {
                 self.follow(record, job);
-                Some(vec![important(Sign::Tick, "circuit closed".to_owned())])
+                Some(vec![important(LineSign::Tick, "circuit closed".to_owned())])
             }
             Event::ConcurrencyChanged { max, reason } => {
                 Some(vec![at_once(*max, self.usual, reason)])
@@ -188,7 +188,7 @@ impl Teller {
     }
 
     /// Applies a record to the items.
-    fn follow(&mut self, record: &Record, job: &Job) {
+    fn follow(&mut self, record: &EventRecord, job: &Job) {
         let Some(items) = &mut self.items else { return };
         items.apply(record);
         // The fold also knows what happened before this run.
@@ -197,14 +197,14 @@ impl Teller {
         }
     }
 
-    fn about_item(&mut self, record: &Record, job: &Job) -> Vec<Line> {
+    fn about_item(&mut self, record: &EventRecord, job: &Job) -> Vec<ProgressLine> {
         self.follow(record, job);
         let Some(item) = &record.item_id else { return Vec::new() };
         match &record.event {
             Event::AgentCompleted(done) => {
                 let (sign, how) = match done.failed_steps() {
-                    None => (Sign::Tick, String::new()),
-                    Some(how) => (Sign::Tilde, format!(" ({how})")),
+                    None => (LineSign::Tick, String::new()),
+                    Some(how) => (LineSign::Tilde, format!(" ({how})")),
                 };
                 let text = format!("{item}{how}  {}", took(done.duration_ms));
                 if done.has_commits() {
@@ -212,25 +212,25 @@ impl Teller {
                     self.merging.insert(item.clone(), (sign, format!("{text} · {commits}")));
                     return Vec::new();
                 }
-                vec![Line { weight: Weight::Routine, sign, text }]
+                vec![ProgressLine { weight: LinePriority::Routine, sign, text }]
             }
             Event::WorktreeMerged { .. } => {
                 let merged = self.merging.remove(item);
-                let (sign, text) = merged.unwrap_or_else(|| (Sign::Tick, item.to_string()));
-                vec![Line { weight: Weight::Routine, sign, text }]
+                let (sign, text) = merged.unwrap_or_else(|| (LineSign::Tick, item.to_string()));
+                vec![ProgressLine { weight: LinePriority::Routine, sign, text }]
             }
             Event::AgentFailed(failed) => {
                 self.failed_at = failed.step.clone().map(|step| (item.clone(), step));
                 match failed.then {
-                    AfterAttempt::Retry => {
+                    FailureDecision::Retry => {
                         let next = format!("attempt {} follows", failed.attempt + 1);
                         let line = self.failure(item, &failed.failure, &next);
-                        self.failures.passing(important(Sign::Tilde, line))
+                        self.failures.passing(important(LineSign::Tilde, line))
                     }
                     // What becomes of the item is told when it is known.
-                    AfterAttempt::DeadLetter | AfterAttempt::Skip | AfterAttempt::Handler => {
-                        Vec::new()
-                    }
+                    FailureDecision::DeadLetter
+                    | FailureDecision::Skip
+                    | FailureDecision::Handler => Vec::new(),
                 }
             }
             Event::AgentRetrying { .. } => {
@@ -239,22 +239,22 @@ impl Teller {
             }
             Event::ItemSkipped { failure, .. } => {
                 let line = self.failure(item, failure, "left out");
-                self.failures.add(important(Sign::Cross, line))
+                self.failures.add(important(LineSign::Cross, line))
             }
             Event::ItemDeadLettered { attempts, failure } => {
                 self.merging.remove(item);
                 let after = count(*attempts, "attempt");
                 let line = self.failure(item, failure, &format!("in the DLQ after {after}"));
-                self.failures.add(important(Sign::Cross, line))
+                self.failures.add(important(LineSign::Cross, line))
             }
             Event::MergeConflict { paths, resolver: Some(resolver), .. } => {
                 let files = count(u32::try_from(paths.len()).unwrap_or(u32::MAX), "file");
                 let text = format!("{item}: conflict in {files}; {resolver} is to resolve it");
-                vec![important(Sign::Tilde, text)]
+                vec![important(LineSign::Tilde, text)]
             }
             Event::ResolutionCompleted { duration_ms, .. } => {
                 let (sign, text) =
-                    self.merging.remove(item).unwrap_or_else(|| (Sign::Tick, item.to_string()));
+                    self.merging.remove(item).unwrap_or_else(|| (LineSign::Tick, item.to_string()));
                 let text = format!("{text} · conflict resolved  {}", took(*duration_ms));
                 self.merging.insert(item.clone(), (sign, text));
                 Vec::new()
@@ -308,7 +308,7 @@ impl Teller {
         format!("{item}{step}: {}; {then}", failure.message)
     }
 
-    fn tampering(&mut self, item: &ItemId, changes: &[String]) -> Vec<Line> {
+    fn tampering(&mut self, item: &ItemId, changes: &[String]) -> Vec<ProgressLine> {
         self.tampered += 1;
         let text = if self.tampered <= MOST_TOLD {
             format!("{item}: {}", tampering(changes))
@@ -317,10 +317,16 @@ impl Teller {
         } else {
             return Vec::new();
         };
-        vec![important(Sign::Cross, text)]
+        vec![important(LineSign::Cross, text)]
     }
 
-    fn warning(&mut self, item: &ItemId, step: &str, agent: &str, message: &str) -> Vec<Line> {
+    fn warning(
+        &mut self,
+        item: &ItemId,
+        step: &str,
+        agent: &str,
+        message: &str,
+    ) -> Vec<ProgressLine> {
         self.warned += 1;
         let text = if self.warned <= MOST_TOLD {
             warnings::line(&format!("{item} at step {step}"), agent, message)
@@ -329,25 +335,25 @@ impl Teller {
         } else {
             return Vec::new();
         };
-        vec![important(Sign::Tilde, text)]
+        vec![important(LineSign::Tilde, text)]
     }
 }
 
 /// Returns the line about a step whose effect was made before.
-fn adopted(item: &ItemId, step: &StepCompleted) -> Line {
-    important(Sign::Tilde, format!("{item}: step {}{ADOPTED}", step.step))
+fn adopted(item: &ItemId, step: &StepCompleted) -> ProgressLine {
+    important(LineSign::Tilde, format!("{item}: step {}{ADOPTED}", step.step))
 }
 
 /// Failures that wait to be told, as `error_collection` says.
 #[derive(Debug)]
-struct Failures {
+struct DeferredFailures {
     mode: ErrorCollection,
-    held: Vec<Line>,
+    held: Vec<ProgressLine>,
 }
 
-impl Failures {
+impl DeferredFailures {
     /// Adds a failed item; returns the lines to show now.
-    fn add(&mut self, line: Line) -> Vec<Line> {
+    fn add(&mut self, line: ProgressLine) -> Vec<ProgressLine> {
         match self.mode {
             // The summary tells them.
             ErrorCollection::Aggregate => Vec::new(),
@@ -363,7 +369,7 @@ impl Failures {
     }
 
     /// Returns the lines to show for a failed attempt that will be retried.
-    fn passing(&self, line: Line) -> Vec<Line> {
+    fn passing(&self, line: ProgressLine) -> Vec<ProgressLine> {
         match self.mode {
             ErrorCollection::Immediate => vec![line],
             ErrorCollection::Aggregate | ErrorCollection::Batched { .. } => Vec::new(),
@@ -371,29 +377,29 @@ impl Failures {
     }
 
     /// Returns what was not told yet.
-    fn rest(&mut self) -> Vec<Line> {
+    fn rest(&mut self) -> Vec<ProgressLine> {
         std::mem::take(&mut self.held)
     }
 }
 
-fn important(sign: Sign, text: String) -> Line {
-    Line { weight: Weight::Important, sign, text }
+fn important(sign: LineSign, text: String) -> ProgressLine {
+    ProgressLine { weight: LinePriority::Important, sign, text }
 }
 
 /// Says that fewer attempts may be under way, or all again.
-fn at_once(max: u32, usual: u32, reason: &str) -> Line {
+fn at_once(max: u32, usual: u32, reason: &str) -> ProgressLine {
     if max >= usual {
-        return important(Sign::Tick, format!("{usual} at once again"));
+        return important(LineSign::Tick, format!("{usual} at once again"));
     }
     let text = format!("fewer at once: {max} of {usual}: {reason}");
-    Line { weight: Weight::Routine, sign: Sign::Tilde, text }
+    ProgressLine { weight: LinePriority::Routine, sign: LineSign::Tilde, text }
 }
 
 /// Says that all items came to their end.
-fn ended(items: &ItemSummary, job: &Job) -> Line {
+fn ended(items: &ItemSummary, job: &Job) -> ProgressLine {
     let time = job.map_began_at.zip(job.map_ended_at);
     let time = time.map(|(began, ended)| format!("  {}", duration::show(until_from(ended, began))));
-    let sign = if items.counts.failed() == 0 { Sign::Tick } else { Sign::Tilde };
+    let sign = if items.counts.failed() == 0 { LineSign::Tick } else { LineSign::Tilde };
     let counts = counts(items).join(" · ");
     important(sign, format!("map: {counts}{}", time.unwrap_or_default()))
 }

@@ -7,12 +7,12 @@ use std::{
 };
 
 use prodigy_core::{
-    event::{AfterFailure, Event, Mode, Record, StepStatus, is_top_level},
+    event::{Event, EventRecord, JobMode, StepFailureDecision, StepStatus, is_top_level},
     failure::Failure,
     ids::{ItemId, JobId},
-    job::{End, Job, Stage},
+    job::{ItemStage, Job, JobOutcome},
 };
-use prodigy_engine::store::{self, Layout, Reader};
+use prodigy_engine::store::{self, JournalReader, Layout};
 
 use super::xml::{attribute, text};
 use crate::output_file::{self, OutputFileError};
@@ -33,12 +33,12 @@ pub(crate) enum Error {
 
 /// An error while the report was written.
 #[derive(Debug)]
-enum Cause {
+enum JunitErrorCause {
     Write(io::Error),
     Read(store::Error),
 }
 
-impl From<io::Error> for Cause {
+impl From<io::Error> for JunitErrorCause {
     fn from(error: io::Error) -> Self {
         Self::Write(error)
     }
@@ -48,17 +48,17 @@ impl From<io::Error> for Cause {
 ///
 /// The journal is read once and nothing is gathered, so a job may have any number of items.
 pub(crate) fn write(path: &Path, layout: &Layout, id: &JobId, job: &Job) -> Result<(), Error> {
-    let records = Reader::open(layout, id).map_err(Error::Journal)?;
+    let records = JournalReader::open(layout, id).map_err(Error::Journal)?;
     output_file::write(path, |file| {
-        Report::new(file, job).write(records).map_err(|cause| match cause {
-            Cause::Write(source) => OutputFileError::new(path, source).into(),
-            Cause::Read(source) => Error::Journal(source),
+        JunitWriter::new(file, job).write(records).map_err(|cause| match cause {
+            JunitErrorCause::Write(source) => OutputFileError::new(path, source).into(),
+            JunitErrorCause::Read(source) => Error::Journal(source),
         })
     })
 }
 
 /// A report that is being written.
-struct Report<'a, W> {
+struct JunitWriter<'a, W> {
     out: W,
     job: &'a Job,
     class: String,
@@ -76,13 +76,13 @@ struct Report<'a, W> {
 }
 
 /// The result of a test case.
-enum Verdict<'a> {
+enum JunitOutcome<'a> {
     Passed,
     Failed(&'a Failure),
     Skipped(&'a str),
 }
 
-impl<'a, W: Write + io::Seek> Report<'a, W> {
+impl<'a, W: Write + io::Seek> JunitWriter<'a, W> {
     fn new(out: W, job: &'a Job) -> Self {
         let started = job.started.as_ref();
         let class = started.map(|started| {
@@ -106,15 +106,15 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
     /// Writes everything; the numbers at the beginning come last.
     fn write(
         mut self,
-        records: impl Iterator<Item = Result<Record, store::Error>>,
-    ) -> Result<(), Cause> {
+        records: impl Iterator<Item = Result<EventRecord, store::Error>>,
+    ) -> Result<(), JunitErrorCause> {
         self.begin()?;
         for record in records {
-            let record = record.map_err(Cause::Read)?;
+            let record = record.map_err(JunitErrorCause::Read)?;
             match (&record.item_id, self.job.mode()) {
                 (Some(item), _) => self.item(item, &record)?,
-                (None, Mode::Sequential) => self.step(&record)?,
-                (None, Mode::Mapreduce) => {}
+                (None, JobMode::Sequential) => self.step(&record)?,
+                (None, JobMode::Mapreduce) => {}
             }
         }
         self.unfinished()?;
@@ -145,27 +145,29 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
         )
     }
 
-    fn item(&mut self, item: &ItemId, record: &Record) -> io::Result<()> {
+    fn item(&mut self, item: &ItemId, record: &EventRecord) -> io::Result<()> {
         let id = item.as_str();
         match &record.event {
             Event::AgentCompleted(done) => {
                 self.add(id, done.duration_ms);
                 self.remark(id, done.failed_steps());
                 if !done.has_commits() {
-                    self.case(id, &Verdict::Passed)?;
+                    self.case(id, &JunitOutcome::Passed)?;
                 }
             }
             Event::AgentFailed(failed) => self.add(id, failed.duration_ms),
             Event::ResolutionCompleted { duration_ms, .. }
             | Event::ResolutionFailed { duration_ms, .. } => self.add(id, *duration_ms),
-            Event::WorktreeMerged { .. } => self.case(id, &Verdict::Passed)?,
+            Event::WorktreeMerged { .. } => self.case(id, &JunitOutcome::Passed)?,
             // One that is replayed later has come to no end yet.
             Event::ItemDeadLettered { .. } if self.is_replayed_later(item) => {}
-            Event::ItemDeadLettered { failure, .. } => self.case(id, &Verdict::Failed(failure))?,
+            Event::ItemDeadLettered { failure, .. } => {
+                self.case(id, &JunitOutcome::Failed(failure))?
+            }
             Event::ReplayStarted { replay, .. } => {
                 self.replays.insert(item.clone(), *replay);
             }
-            Event::ItemSkipped { reason, .. } => self.case(id, &Verdict::Skipped(reason))?,
+            Event::ItemSkipped { reason, .. } => self.case(id, &JunitOutcome::Skipped(reason))?,
             Event::JobStarted(_)
             | Event::JobResumed { .. }
             | Event::JobPaused { .. }
@@ -213,7 +215,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
         self.replays.get(item).copied().unwrap_or_default() < in_all
     }
 
-    fn step(&mut self, record: &Record) -> io::Result<()> {
+    fn step(&mut self, record: &EventRecord) -> io::Result<()> {
         match &record.event {
             Event::StepStarted { step, name, .. } if is_top_level(step) => {
                 self.names.insert(step.clone(), name.clone());
@@ -227,9 +229,9 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
                     StepStatus::Failed => Some("failed and ignored"),
                 };
                 self.remark(&name, remark.map(str::to_owned));
-                self.case(&name, &Verdict::Passed)?;
+                self.case(&name, &JunitOutcome::Passed)?;
             }
-            Event::StepFailed { step, then: AfterFailure::Stop, duration_ms, .. }
+            Event::StepFailed { step, then: StepFailureDecision::Stop, duration_ms, .. }
                 if is_top_level(step) =>
             {
                 let name = self.names.get(step).map(|name| format!("{step} {name}"));
@@ -237,7 +239,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
             }
             Event::StepSkipped { step, name, when, .. } if is_top_level(step) => {
                 let reason = format!("`{when}` is false");
-                self.case(&format!("{step} {name}"), &Verdict::Skipped(&reason))?;
+                self.case(&format!("{step} {name}"), &JunitOutcome::Skipped(&reason))?;
             }
             Event::JobStarted(_)
             | Event::JobResumed { .. }
@@ -289,22 +291,25 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
         let map = self.job.map.as_ref();
         for item in map.iter().flat_map(|map| &map.items) {
             match item.stage {
-                Stage::Successful | Stage::DeadLettered | Stage::Skipped => {}
-                Stage::Pending
-                | Stage::Waiting { .. }
-                | Stage::Running { .. }
-                | Stage::Handling { .. }
-                | Stage::Unhandled(_)
-                | Stage::Merging(_)
-                | Stage::Conflicted(_)
-                | Stage::Resolving { .. } => {
-                    self.case(item.id.as_str(), &Verdict::Skipped("the job stopped before it"))?;
+                ItemStage::Successful | ItemStage::DeadLettered | ItemStage::Skipped => {}
+                ItemStage::Pending
+                | ItemStage::Waiting { .. }
+                | ItemStage::Running { .. }
+                | ItemStage::Handling { .. }
+                | ItemStage::Unhandled(_)
+                | ItemStage::Merging(_)
+                | ItemStage::Conflicted(_)
+                | ItemStage::Resolving { .. } => {
+                    self.case(
+                        item.id.as_str(),
+                        &JunitOutcome::Skipped("the job stopped before it"),
+                    )?;
                 }
             }
         }
-        if let Some(End::Failed { step, failure }) = &self.job.end {
+        if let Some(JobOutcome::Failed { step, failure }) = &self.job.end {
             let name = self.named(step);
-            self.case(&name, &Verdict::Failed(failure))?;
+            self.case(&name, &JunitOutcome::Failed(failure))?;
         }
         Ok(())
     }
@@ -330,7 +335,7 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
         *self.under_way.entry(name.to_owned()).or_default() += millis;
     }
 
-    fn case(&mut self, case: &str, verdict: &Verdict<'_>) -> io::Result<()> {
+    fn case(&mut self, case: &str, verdict: &JunitOutcome<'_>) -> io::Result<()> {
         let millis = self.under_way.remove(case).unwrap_or(0);
         self.millis += millis;
         self.tests += 1;
@@ -338,19 +343,19 @@ impl<'a, W: Write + io::Seek> Report<'a, W> {
         write!(self.out, r#"    <testcase name="{name}" classname="{class}" time="{time}""#)?;
         let remark = self.remarks.remove(case);
         match verdict {
-            Verdict::Passed => match remark {
+            JunitOutcome::Passed => match remark {
                 None => writeln!(self.out, "/>"),
                 Some(remark) => {
                     let remark = text(&remark);
                     writeln!(self.out, "><system-out>{remark}</system-out></testcase>")
                 }
             },
-            Verdict::Skipped(reason) => {
+            JunitOutcome::Skipped(reason) => {
                 self.skipped += 1;
                 let reason = attribute(reason);
                 writeln!(self.out, r#"><skipped message="{reason}"/></testcase>"#)
             }
-            Verdict::Failed(failure) => {
+            JunitOutcome::Failed(failure) => {
                 self.failures += 1;
                 let (kind, message) = (failure.kind.code(), attribute(&failure.message));
                 let output = text(&failure.output_tail);
@@ -372,14 +377,14 @@ fn seconds(millis: u64) -> String {
 mod tests {
     use std::io::Cursor;
 
-    use prodigy_core::failure::FailureKind;
+    use prodigy_core::failure::ReasonCode;
     use serde_json::json;
 
-    use super::{super::fixture::Told, *};
+    use super::{super::fixture::JobFixture, *};
 
-    fn xml(told: &Told) -> String {
+    fn xml(told: &JobFixture) -> String {
         let mut out = Cursor::new(Vec::new());
-        let report = Report::new(&mut out, &told.job);
+        let report = JunitWriter::new(&mut out, &told.job);
         report.write(told.records.iter().cloned().map(Ok)).unwrap();
         let xml = String::from_utf8(out.into_inner()).unwrap();
         one_space(&xml)
@@ -395,7 +400,7 @@ mod tests {
 
     #[test]
     fn every_item_is_a_test_case() {
-        let mut told = Told::new(5);
+        let mut told = JobFixture::new(5);
         told.start(1, 1, 1);
         told.complete(1, 1, "c0", 0);
         told.start(2, 1, 1);
@@ -426,7 +431,7 @@ mod tests {
 
     #[test]
     fn the_step_that_ended_the_job_is_a_test_case_too() {
-        let mut told = Told::new(0);
+        let mut told = JobFixture::new(0);
         let failure = json!({"kind": "timeout", "message": "took longer than 5s"});
         told.tell(json!({"event_type": "job_failed", "step": "reduce.1", "failure": failure}));
         insta::assert_snapshot!(xml(&told), @r#"
@@ -458,8 +463,8 @@ mod tests {
 
     #[test]
     fn the_numbers_always_fit_into_their_room() {
-        let told = Told::new(0);
-        let mut report = Report::new(Cursor::new(Vec::new()), &told.job);
+        let told = JobFixture::new(0);
+        let mut report = JunitWriter::new(Cursor::new(Vec::new()), &told.job);
         report.begin().unwrap();
         let before = report.out.position();
         (report.tests, report.failures, report.skipped, report.millis) =
@@ -470,10 +475,10 @@ mod tests {
 
     #[test]
     fn a_failure_has_its_reason_code() {
-        let failure = Failure::new(FailureKind::NoCommit, "no commit");
-        let told = Told::new(0);
-        let mut report = Report::new(Cursor::new(Vec::new()), &told.job);
-        report.case("item-1", &Verdict::Failed(&failure)).unwrap();
+        let failure = Failure::new(ReasonCode::NoCommit, "no commit");
+        let told = JobFixture::new(0);
+        let mut report = JunitWriter::new(Cursor::new(Vec::new()), &told.job);
+        report.case("item-1", &JunitOutcome::Failed(&failure)).unwrap();
         let xml = String::from_utf8(report.out.into_inner()).unwrap();
         insta::assert_snapshot!(xml, @r#"    <testcase name="item-1" classname="fix" time="0.000"><failure type="no_commit" message="no commit"></failure></testcase>"#);
     }

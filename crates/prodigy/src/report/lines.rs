@@ -5,8 +5,8 @@ use std::{fmt::Display, time::Duration};
 use jiff::tz::TimeZone;
 use prodigy_core::{
     Timestamp, duration,
-    event::{AfterFailure, Event, Mode, QuotaPaused, Record, StepStatus},
-    job::{Job, Overspent},
+    event::{Event, EventRecord, JobMode, QuotaPaused, StepFailureDecision, StepStatus},
+    job::{BudgetOverrun, Job},
 };
 
 use super::{checkout, guarded, hold, warnings};
@@ -19,7 +19,7 @@ pub(super) const ADOPTED: &str = " (made already, not run again)";
 
 /// The importance of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Weight {
+pub(super) enum LinePriority {
     /// It may be left out when there are too many.
     Routine,
     /// It is always shown.
@@ -28,18 +28,18 @@ pub(super) enum Weight {
 
 /// A line about a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct ProgressLine {
     /// The importance of the line.
-    pub(super) weight: Weight,
+    pub(super) weight: LinePriority,
     /// The sign in front: nothing is said by colour alone.
-    pub(super) sign: Sign,
+    pub(super) sign: LineSign,
     /// The text.
     pub(super) text: String,
 }
 
 /// The sign in front of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(super) enum LineSign {
     /// Something began or is noted.
     Dot,
     /// Something ended well.
@@ -50,7 +50,7 @@ pub(super) enum Sign {
     Tilde,
 }
 
-impl Sign {
+impl LineSign {
     /// Returns the sign, coloured if asked.
     pub(super) fn show(self, color: bool) -> String {
         let (code, sign) = match self {
@@ -64,62 +64,67 @@ impl Sign {
 }
 
 /// Returns the line for a record, if it is worth one.
-pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line> {
-    let important = |sign, text: String| Some(Line { weight: Weight::Important, sign, text });
+pub(super) fn line(record: &EventRecord, job: &Job, names: &ActiveSteps) -> Option<ProgressLine> {
+    let important =
+        |sign, text: String| Some(ProgressLine { weight: LinePriority::Important, sign, text });
     match &record.event {
         Event::JobStarted(started) => {
             let name = started.workflow_name.as_deref().unwrap_or(&started.workflow_file);
             let size = match started.mode {
-                Mode::Sequential => count(job.steps_in_all(), "step"),
-                Mode::Mapreduce => "mapreduce".to_owned(),
+                JobMode::Sequential => count(job.steps_in_all(), "step"),
+                JobMode::Mapreduce => "mapreduce".to_owned(),
             };
-            important(Sign::Dot, format!("job {} · {name} · {size}", record.job_id))
+            important(LineSign::Dot, format!("job {} · {name} · {size}", record.job_id))
         }
         Event::JobResumed { .. } => {
-            important(Sign::Dot, format!("job {} resumed · {}", record.job_id, progress(job)))
+            important(LineSign::Dot, format!("job {} resumed · {}", record.job_id, progress(job)))
         }
         Event::StepCompleted(step) => {
             let (sign, how) = match step.status {
-                StepStatus::Success if step.adopted => (Sign::Tilde, ADOPTED),
-                StepStatus::Success => (Sign::Tick, ""),
-                StepStatus::Recovered => (Sign::Tilde, " (recovered)"),
-                StepStatus::Failed => (Sign::Tilde, " (failed, going on)"),
-                StepStatus::Skipped => (Sign::Tilde, " (skipped)"),
+                StepStatus::Success if step.adopted => (LineSign::Tilde, ADOPTED),
+                StepStatus::Success => (LineSign::Tick, ""),
+                StepStatus::Recovered => (LineSign::Tilde, " (recovered)"),
+                StepStatus::Failed => (LineSign::Tilde, " (failed, going on)"),
+                StepStatus::Skipped => (LineSign::Tilde, " (skipped)"),
             };
             let text = format!("{}{how}  {}", names.of(&step.step), took(step.duration_ms));
-            let weight = if sign == Sign::Tick { Weight::Routine } else { Weight::Important };
-            Some(Line { weight, sign, text })
+            let weight = if sign == LineSign::Tick {
+                LinePriority::Routine
+            } else {
+                LinePriority::Important
+            };
+            Some(ProgressLine { weight, sign, text })
         }
         Event::StepFailed { step, failure, then, attempt, .. } => {
             let then = match then {
-                AfterFailure::Retry => format!("; attempt {} follows", attempt + 1),
-                AfterFailure::GoOn | AfterFailure::Stop => String::new(),
+                StepFailureDecision::Retry => format!("; attempt {} follows", attempt + 1),
+                StepFailureDecision::GoOn | StepFailureDecision::Stop => String::new(),
             };
             let step = names.of(step);
-            important(Sign::Cross, format!("{step}: {}{then}", failure.message))
+            important(LineSign::Cross, format!("{step}: {}{then}", failure.message))
         }
         Event::StepSkipped { step, name, when, .. } => {
-            important(Sign::Tilde, format!("{step} {name} (skipped: `{when}` is false)"))
+            important(LineSign::Tilde, format!("{step} {name} (skipped: `{when}` is false)"))
         }
         Event::WorktreePreserved { path, reason, .. } => {
-            important(Sign::Dot, format!("the worktree `{path}` is kept: {reason}"))
+            important(LineSign::Dot, format!("the worktree `{path}` is kept: {reason}"))
         }
         Event::MergeConflict { target, paths, .. } => {
             let files = count(u32::try_from(paths.len()).unwrap_or(u32::MAX), "file");
-            important(Sign::Cross, format!("conflict with `{target}` in {files}"))
+            important(LineSign::Cross, format!("conflict with `{target}` in {files}"))
         }
-        Event::QuotaPaused(paused) => important(Sign::Cross, limit(paused, record.timestamp)),
-        Event::QuotaResumed {} => important(Sign::Tick, "agents are served again".to_owned()),
+        Event::QuotaPaused(paused) => important(LineSign::Cross, limit(paused, record.timestamp)),
+        Event::QuotaResumed {} => important(LineSign::Tick, "agents are served again".to_owned()),
         Event::BudgetExceeded { scope, limit_usd, spent_usd } => {
             let (scope, limit_usd, spent_usd) = (*scope, *limit_usd, *spent_usd);
-            let message = Overspent { scope, limit_usd, spent_usd }.message();
-            important(Sign::Cross, format!("budget spent: {message}"))
+            let message = BudgetOverrun { scope, limit_usd, spent_usd }.message();
+            important(LineSign::Cross, format!("budget spent: {message}"))
         }
-        Event::GitTampering { changes } => important(Sign::Cross, tampering(changes)),
-        Event::CheckoutChanged { changes } => important(Sign::Cross, checkout::line(changes)),
-        Event::GuardedFilesChanged { files } => important(Sign::Cross, guarded::line(files)),
+        Event::GitTampering { changes } => important(LineSign::Cross, tampering(changes)),
+        Event::CheckoutChanged { changes } => important(LineSign::Cross, checkout::line(changes)),
+        Event::GuardedFilesChanged { files } => important(LineSign::Cross, guarded::line(files)),
         Event::AgentWarned { step, agent, message } => {
-            important(Sign::Tilde, warnings::line(&names.of(step), agent, message))
+            important(LineSign::Tilde, warnings::line(&names.of(step), agent, message))
         }
         Event::JobPaused { .. }
         | Event::JobCompleted { .. }
@@ -163,11 +168,11 @@ pub(super) fn line(record: &Record, job: &Job, names: &StepNames) -> Option<Line
 pub(super) fn progress(job: &Job) -> String {
     let steps = format!("{} of {} done", job.done, count(job.steps_in_all(), "step"));
     match (job.mode(), &job.map) {
-        (Mode::Sequential, _) => steps,
-        (Mode::Mapreduce, Some(map)) => {
+        (JobMode::Sequential, _) => steps,
+        (JobMode::Mapreduce, Some(map)) => {
             format!("{} of {} done", map.counts.successful, count(map.total, "item"))
         }
-        (Mode::Mapreduce, None) => "no items were chosen yet".to_owned(),
+        (JobMode::Mapreduce, None) => "no items were chosen yet".to_owned(),
     }
 }
 
@@ -190,13 +195,13 @@ pub(super) fn tampering(changes: &[String]) -> String {
 
 /// The names of the running steps.
 #[derive(Debug, Default)]
-pub(super) struct StepNames {
+pub(super) struct ActiveSteps {
     running: Vec<(String, String)>,
 }
 
-impl StepNames {
+impl ActiveSteps {
     /// Applies a record.
-    pub(super) fn record(&mut self, record: &Record) {
+    pub(super) fn record(&mut self, record: &EventRecord) {
         if let Event::StepStarted { step, name, .. } = &record.event {
             self.running.retain(|(path, _)| path != step);
             self.running.push((step.clone(), name.clone()));
@@ -204,11 +209,11 @@ impl StepNames {
     }
 
     /// Forgets a step that has ended.
-    pub(super) fn forget(&mut self, record: &Record) {
+    pub(super) fn forget(&mut self, record: &EventRecord) {
         if let Event::StepCompleted(step) = &record.event {
             self.running.retain(|(path, _)| *path != step.step);
         }
-        if let Event::StepFailed { step, then: AfterFailure::Stop, .. } = &record.event {
+        if let Event::StepFailed { step, then: StepFailureDecision::Stop, .. } = &record.event {
             self.running.retain(|(path, _)| path != step);
         }
     }

@@ -9,16 +9,16 @@ use std::{
 use jiff::tz::TimeZone;
 use prodigy_core::{
     duration,
-    event::Record,
-    job::{Activity, Job},
+    event::EventRecord,
+    job::{AgentActivity, Job},
 };
 use prodigy_engine::{clock, run::Reporter};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{
-    block::{Size, block, doing, endings, shortened},
-    items::Teller,
-    lines::{Line, StepNames, Weight, line},
+    block::{TerminalSize, block, doing, endings, shortened},
+    items::ItemReporter,
+    lines::{ActiveSteps, LinePriority, ProgressLine, line},
     ticker::Ticker,
     totals::whole_seconds,
 };
@@ -28,15 +28,15 @@ use crate::output::{one_line, plain_text};
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 /// Shows a run on a terminal.
-pub(super) struct Live {
+pub(super) struct LiveReporter {
     screen: Arc<Mutex<Screen>>,
-    names: StepNames,
+    names: ActiveSteps,
     color: bool,
     ticker: Option<Ticker>,
 }
 
-impl Live {
-    pub(super) fn new(teller: Teller, color: bool) -> Self {
+impl LiveReporter {
+    pub(super) fn new(teller: ItemReporter, color: bool) -> Self {
         let screen = Arc::new(Mutex::new(Screen::new(teller)));
         let shared = Arc::clone(&screen);
         let ticker = Ticker::start(Duration::from_millis(100), move || {
@@ -44,11 +44,11 @@ impl Live {
             screen.frame = screen.frame.wrapping_add(1);
             screen.draw("");
         });
-        Self { screen, names: StepNames::default(), color, ticker: Some(ticker) }
+        Self { screen, names: ActiveSteps::default(), color, ticker: Some(ticker) }
     }
 
     /// Shows a line that stays.
-    fn show(&self, line: &Line) -> String {
+    fn show(&self, line: &ProgressLine) -> String {
         format!("{} {}\n", line.sign.show(self.color), one_line(&line.text))
     }
 }
@@ -57,13 +57,13 @@ fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
     screen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Reporter for Live {
-    fn record(&mut self, record: &Record, job: &Job) {
+impl Reporter for LiveReporter {
+    fn record(&mut self, record: &EventRecord, job: &Job) {
         let mut screen = lock(&self.screen);
         let mut stays = String::new();
         if let Some(lines) = screen.teller.record(record, job) {
             // The totals tell of the items that are done.
-            let lines = lines.iter().filter(|line| line.weight == Weight::Important);
+            let lines = lines.iter().filter(|line| line.weight == LinePriority::Important);
             lines.for_each(|line| stays.push_str(&self.show(line)));
         } else {
             self.names.record(record);
@@ -86,7 +86,7 @@ impl Reporter for Live {
     }
 }
 
-impl Drop for Live {
+impl Drop for LiveReporter {
     fn drop(&mut self) {
         drop(self.ticker.take());
         let mut screen = lock(&self.screen);
@@ -99,12 +99,12 @@ impl Drop for Live {
 /// The state at the bottom of the terminal.
 struct Screen {
     /// The items, while they are worked on.
-    teller: Teller,
+    teller: ItemReporter,
     /// The step that runs, if it is not one of an item.
     text: String,
     since: Option<Instant>,
     /// The latest activity of that step's agent.
-    activity: Option<Activity>,
+    activity: Option<AgentActivity>,
     zone: TimeZone,
     frame: usize,
     /// The widths of the lines that stand there.
@@ -112,7 +112,7 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(teller: Teller) -> Self {
+    fn new(teller: ItemReporter) -> Self {
         Self {
             teller,
             text: String::new(),
@@ -131,7 +131,7 @@ impl Screen {
     }
 
     /// Updates the running step.
-    fn step(&mut self, names: &StepNames, job: &Job, record: &Record) {
+    fn step(&mut self, names: &ActiveSteps, job: &Job, record: &EventRecord) {
         let text = names.newest().map(|(path, name)| {
             format!("{}/{} · {path} {}", job.done, job.steps_in_all(), one_line(name))
         });
@@ -141,7 +141,7 @@ impl Screen {
             self.since = Some(Instant::now());
             self.activity = None;
         }
-        self.activity.get_or_insert_with(|| Activity::new(record.timestamp)).hear(record);
+        self.activity.get_or_insert_with(|| AgentActivity::new(record.timestamp)).hear(record);
     }
 
     /// Draws the lines afresh, below text that stays.
@@ -170,7 +170,7 @@ impl Screen {
     /// Returns what brings the cursor to where the lines begin.
     ///
     /// In a terminal that has become narrower they take more rows than they did.
-    fn home(&self, size: Size) -> String {
+    fn home(&self, size: TerminalSize) -> String {
         let rows = self.drawn.iter().map(|width| width.div_ceil(size.width).max(1));
         match rows.sum::<usize>().saturating_sub(1) {
             0 if self.drawn.is_empty() => String::new(),
@@ -179,7 +179,7 @@ impl Screen {
         }
     }
 
-    fn lines(&self, size: Size) -> Vec<String> {
+    fn lines(&self, size: TerminalSize) -> Vec<String> {
         let frame = FRAMES.get(self.frame % FRAMES.len()).copied().unwrap_or("·");
         if let Some(items) = &self.teller.items {
             return block(items, &self.teller, frame, (clock::now(), &self.zone), size);
@@ -201,7 +201,8 @@ impl Screen {
         };
         let end = activity.map(|activity| {
             // What the job has cost says more than what this step did.
-            let [end, ..] = endings(&Activity { cost_usd: 0.0, ..activity.clone() }, now, &elapsed);
+            let [end, ..] =
+                endings(&AgentActivity { cost_usd: 0.0, ..activity.clone() }, now, &elapsed);
             end
         });
         let cost = self.teller.cost().map(|cost| format!("{cost} · ")).unwrap_or_default();
@@ -212,10 +213,10 @@ impl Screen {
 }
 
 /// Returns the size of the terminal.
-fn size() -> Size {
+fn size() -> TerminalSize {
     let size = rustix::termios::tcgetwinsize(io::stderr());
     let (width, height) = size.map_or((80, 24), |size| (size.ws_col, size.ws_row));
     // A terminal that does not know its size says 0.
     let known = |number: u16, otherwise| if number == 0 { otherwise } else { number };
-    Size { width: known(width, 80).max(20).into(), height: known(height, 24).into() }
+    TerminalSize { width: known(width, 80).max(20).into(), height: known(height, 24).into() }
 }

@@ -1,6 +1,6 @@
 //! Words for money and tokens.
 
-use prodigy_core::{agent::Usage, job::Costs, policy::Budget};
+use prodigy_core::{agent::TokenUsage, job::CostSummary, policy::Budget};
 use prodigy_engine::{
     clock,
     store::{Layout, day_of, read_day},
@@ -8,9 +8,9 @@ use prodigy_engine::{
 use serde_json::{Value, json};
 
 /// The costs of agents, and the rest of the budgets.
-pub(crate) struct Money<'a> {
+pub(crate) struct SpendView<'a> {
     /// The costs of agents.
-    pub(crate) costs: &'a Costs,
+    pub(crate) costs: &'a CostSummary,
     /// The total cost of the job in all its runs.
     pub(crate) job_usd: f64,
     /// The number of successful items, if there are items.
@@ -21,7 +21,7 @@ pub(crate) struct Money<'a> {
     pub(crate) today_usd: Option<f64>,
 }
 
-impl Money<'_> {
+impl SpendView<'_> {
     /// Returns what is to be said besides the sum.
     pub(crate) fn details(&self) -> Vec<String> {
         let mut details = Vec::new();
@@ -57,7 +57,7 @@ impl Money<'_> {
 
     /// Returns all of it as JSON, to be put into a document.
     pub(crate) fn document(&self) -> Value {
-        let Costs { cost_usd, tokens, untold, lost_usd, estimated_usd, .. } = self.costs;
+        let CostSummary { cost_usd, tokens, untold, lost_usd, estimated_usd, .. } = self.costs;
         let Budget { item_usd, job_usd, day_usd, .. } = self.budget;
         let spent = |spent: f64| (*untold == 0).then_some(spent);
         let left = |most: Option<f64>, spent: Option<f64>| Some((most? - spent?).max(0.0));
@@ -93,7 +93,7 @@ pub(crate) fn today_usd(layout: &Layout) -> Option<f64> {
 }
 
 /// Returns what agents cost, if one was asked and it is worth a word.
-pub(crate) fn total(costs: &Costs) -> Option<String> {
+pub(crate) fn total(costs: &CostSummary) -> Option<String> {
     if costs.untold > 0 && costs.cost_usd <= 0.0 {
         return Some("unknown".to_owned());
     }
@@ -101,7 +101,7 @@ pub(crate) fn total(costs: &Costs) -> Option<String> {
 }
 
 /// Returns the words for how sure a sum of costs is, to stand before it.
-pub(crate) fn certainty(costs: &Costs) -> &'static str {
+pub(crate) fn certainty(costs: &CostSummary) -> &'static str {
     match (costs.untold > 0, costs.estimated > 0) {
         (true, true) => "at least about ",
         (true, false) => "at least ",
@@ -117,7 +117,7 @@ pub(crate) fn dollars(amount: f64) -> String {
 }
 
 /// Returns how many tokens were used, if any were.
-pub(crate) fn tokens(usage: Usage) -> Option<String> {
+pub(crate) fn tokens(usage: TokenUsage) -> Option<String> {
     if usage.is_empty() {
         return None;
     }
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn what_nobody_told_is_unknown_and_not_nothing() {
         let costs = |told, untold, cost_usd| {
-            let mut costs = Costs::default();
+            let mut costs = CostSummary::default();
             (costs.told, costs.untold, costs.cost_usd) = (told, untold, cost_usd);
             costs
         };
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn everything_worth_knowing_is_said() {
-        let tokens = Usage { input_tokens: 1_200, output_tokens: 30, ..Usage::default() };
-        let mut costs = Costs::default();
+        let tokens = TokenUsage { input_tokens: 1_200, output_tokens: 30, ..TokenUsage::default() };
+        let mut costs = CostSummary::default();
         (costs.cost_usd, costs.told, costs.lost_usd, costs.tokens) = (1.5, 3, 0.5, tokens);
         let budget = Budget {
             job_usd: Some(1.0),
@@ -183,7 +183,7 @@ mod tests {
             item_usd: Some(0.25),
             ..Budget::default()
         };
-        let money = Money {
+        let money = SpendView {
             costs: &costs,
             job_usd: costs.cost_usd,
             successful: Some(2),

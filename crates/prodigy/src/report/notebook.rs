@@ -8,15 +8,15 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    event::{CheckoutChange, Event, Record},
+    event::{CheckoutChange, Event, EventRecord},
     failure::Failure,
     ids::{ItemId, JobId},
-    job::{Costs, Job, KeptSummary, Warnings},
-    metrics::{ErrorMetrics, Tally},
+    job::{AgentWarnings, CostSummary, Job, KeptSummary},
+    metrics::{ErrorMetrics, ErrorTally},
 };
 use prodigy_engine::{
     run::Reporter,
-    store::{self, Layout, Reader},
+    store::{self, JournalReader, Layout},
 };
 
 /// The most failed items that are kept one by one.
@@ -28,7 +28,7 @@ const MOST_CHANGES: usize = 10;
 
 /// The reported events of a job's items, in bounded memory.
 #[derive(Debug, Default)]
-pub(crate) struct Notebook {
+pub(crate) struct RunLog {
     /// The first record that was seen.
     first: Option<u64>,
     /// When the last run began.
@@ -48,15 +48,15 @@ pub(crate) struct Notebook {
     /// The total number of these changes.
     pub(crate) checkout_in_all: usize,
     /// The costs of agents.
-    pub(crate) costs: Costs,
+    pub(crate) costs: CostSummary,
     /// The warnings to show although the work was done.
-    pub(crate) warnings: Warnings,
+    pub(crate) warnings: AgentWarnings,
     /// The work that was kept outside of the job's commits.
     pub(crate) kept_work: KeptSummary,
     /// Items with files uncommitted whose commits are being merged.
     merging: BTreeSet<ItemId>,
     /// The failures of items, and what they have in common.
-    tally: Tally,
+    tally: ErrorTally,
     /// The items that failed: how many are in the dead letter queue, how many were left out.
     failed: (u32, u32),
 }
@@ -72,9 +72,9 @@ pub(crate) struct FailedItem {
     pub(crate) failure: Failure,
 }
 
-impl Notebook {
+impl RunLog {
     /// Applies a record.
-    pub(crate) fn apply(&mut self, record: &Record) {
+    pub(crate) fn apply(&mut self, record: &EventRecord) {
         self.first.get_or_insert(record.seq);
         self.last = Some(record.timestamp);
         self.costs.apply(record);
@@ -187,7 +187,7 @@ impl Notebook {
     /// Returns the notebook of a job, of all that its journal says.
     pub(crate) fn of_job(layout: &Layout, job: &JobId) -> Result<Self, store::Error> {
         let mut whole = Self::default();
-        for record in Reader::open(layout, job)? {
+        for record in JournalReader::open(layout, job)? {
             whole.apply(&record?);
         }
         Ok(whole)
@@ -201,30 +201,30 @@ impl Notebook {
 }
 
 /// Keeps a notebook while somebody else shows the run.
-pub(crate) struct Bookkeeping {
-    notebook: Arc<Mutex<Notebook>>,
+pub(crate) struct RunLogReporter {
+    notebook: Arc<Mutex<RunLog>>,
     shown: Box<dyn Reporter>,
 }
 
-impl Bookkeeping {
+impl RunLogReporter {
     /// Returns a reporter that keeps a notebook, and the notebook.
-    pub(crate) fn of(shown: Box<dyn Reporter>) -> (Box<dyn Reporter>, Arc<Mutex<Notebook>>) {
-        let notebook = Arc::new(Mutex::new(Notebook::default()));
+    pub(crate) fn of(shown: Box<dyn Reporter>) -> (Box<dyn Reporter>, Arc<Mutex<RunLog>>) {
+        let notebook = Arc::new(Mutex::new(RunLog::default()));
         (Box::new(Self { notebook: Arc::clone(&notebook), shown }), notebook)
     }
 }
 
 /// Returns the notebook for itself.
-pub(crate) fn taken(notebook: &Mutex<Notebook>) -> Notebook {
+pub(crate) fn taken(notebook: &Mutex<RunLog>) -> RunLog {
     std::mem::take(&mut *locked(notebook))
 }
 
-fn locked(notebook: &Mutex<Notebook>) -> MutexGuard<'_, Notebook> {
+fn locked(notebook: &Mutex<RunLog>) -> MutexGuard<'_, RunLog> {
     notebook.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Reporter for Bookkeeping {
-    fn record(&mut self, record: &Record, job: &Job) {
+impl Reporter for RunLogReporter {
+    fn record(&mut self, record: &EventRecord, job: &Job) {
         locked(&self.notebook).apply(record);
         self.shown.record(record, job);
     }
@@ -236,19 +236,19 @@ impl Reporter for Bookkeeping {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::fixture::Told, *};
+    use super::{super::fixture::JobFixture, *};
 
     #[test]
     fn files_left_uncommitted_count_once_the_item_is_done() {
-        let mut told = Told::new(4);
+        let mut told = JobFixture::new(4);
         told.start(1, 1, 1);
         told.complete(1, 1, "c0", 3);
         told.start(2, 1, 1);
         told.complete(2, 1, "c1", 1);
         told.start(3, 1, 1);
         told.complete(3, 1, "c0", 0);
-        let count = |told: &Told| {
-            let mut notebook = Notebook::default();
+        let count = |told: &JobFixture| {
+            let mut notebook = RunLog::default();
             told.records.iter().for_each(|record| notebook.apply(record));
             notebook.uncommitted
         };
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_ledger_of_many_failures_stays_small() {
-        let mut told = Told::new(200);
+        let mut told = JobFixture::new(200);
         for item in 1..=200 {
             told.start(item, 1, 1);
             told.fail(item, 1, if item % 2 == 0 { "skip" } else { "dead_letter" }, "exit code 1");
@@ -268,7 +268,7 @@ mod tests {
             });
             told.item(item, Some(1), kept);
         }
-        let mut notebook = Notebook::default();
+        let mut notebook = RunLog::default();
         told.records.iter().for_each(|record| notebook.apply(record));
         assert_eq!((notebook.failures.len(), notebook.kept.len()), (MOST_FAILURES, MOST_KEPT));
         assert_eq!(notebook.kept_in_all.len(), 200);

@@ -10,15 +10,15 @@ use jiff::tz::TimeZone;
 
 use prodigy_core::{
     Timestamp,
-    event::{Event, Record},
+    event::{Event, EventRecord},
     job::Job,
 };
 use prodigy_engine::{clock, run::Reporter};
 
 use super::{
-    hold::Hold,
-    items::Teller,
-    lines::{Line, Sign, StepNames, Weight, count, line},
+    hold::RunConstraint,
+    items::ItemReporter,
+    lines::{ActiveSteps, LinePriority, LineSign, ProgressLine, count, line},
     ticker::Ticker,
     totals::{totals_line, until_from},
 };
@@ -37,16 +37,16 @@ const TOTALS_EVERY: Duration = Duration::from_secs(2);
 const REMIND_EVERY: Duration = Duration::from_secs(5 * 60);
 
 /// Shows a run in plain lines.
-pub(super) struct Plain {
+pub(super) struct PlainReporter {
     color: bool,
-    lines: Arc<Mutex<PlainLines>>,
+    lines: Arc<Mutex<LineThrottle>>,
     /// Says from time to time how long a wait still takes.
     _ticker: Ticker,
 }
 
-impl Plain {
-    pub(super) fn new(teller: Teller, color: bool) -> Self {
-        let lines = Arc::new(Mutex::new(PlainLines::new(teller)));
+impl PlainReporter {
+    pub(super) fn new(teller: ItemReporter, color: bool) -> Self {
+        let lines = Arc::new(Mutex::new(LineThrottle::new(teller)));
         let shared = Arc::clone(&lines);
         let ticker = Ticker::start(Duration::from_secs(1), move || {
             if let Some(line) = lock(&shared).remind(clock::now()) {
@@ -57,16 +57,16 @@ impl Plain {
     }
 }
 
-fn lock(lines: &Mutex<PlainLines>) -> MutexGuard<'_, PlainLines> {
+fn lock(lines: &Mutex<LineThrottle>) -> MutexGuard<'_, LineThrottle> {
     lines.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn show(line: &Line, color: bool) {
+fn show(line: &ProgressLine, color: bool) {
     print(&format!("{} {}", line.sign.show(color), one_line(&line.text)));
 }
 
-impl Reporter for Plain {
-    fn record(&mut self, record: &Record, job: &Job) {
+impl Reporter for PlainReporter {
+    fn record(&mut self, record: &EventRecord, job: &Job) {
         for line in lock(&self.lines).record(record, job) {
             show(&line, self.color);
         }
@@ -83,9 +83,9 @@ fn print(text: &str) {
 }
 
 /// Chooses the lines. The time is that of the records, so the same records give the same lines.
-struct PlainLines {
-    names: StepNames,
-    teller: Teller,
+struct LineThrottle {
+    names: ActiveSteps,
+    teller: ItemReporter,
     /// When the last line was shown.
     last: Option<Timestamp>,
     /// When the totals were shown last.
@@ -95,10 +95,10 @@ struct PlainLines {
     left_out: u32,
 }
 
-impl PlainLines {
-    fn new(teller: Teller) -> Self {
+impl LineThrottle {
+    fn new(teller: ItemReporter) -> Self {
         Self {
-            names: StepNames::default(),
+            names: ActiveSteps::default(),
             teller,
             last: None,
             totals: None,
@@ -108,19 +108,19 @@ impl PlainLines {
     }
 
     /// Returns what keeps the job waiting, if that was not said for a while.
-    fn remind(&mut self, now: Timestamp) -> Option<Line> {
-        let hold = self.teller.hold.filter(|hold| matches!(hold, Hold::Waiting { .. }))?;
+    fn remind(&mut self, now: Timestamp) -> Option<ProgressLine> {
+        let hold = self.teller.hold.filter(|hold| matches!(hold, RunConstraint::Waiting { .. }))?;
         let last = self.reminded?;
         if until_from(now, last) < REMIND_EVERY {
             return None;
         }
         self.reminded = Some(now);
         let text = hold.show(now, &TimeZone::system());
-        Some(Line { weight: Weight::Important, sign: Sign::Dot, text })
+        Some(ProgressLine { weight: LinePriority::Important, sign: LineSign::Dot, text })
     }
 
     /// Returns the lines for a record.
-    fn record(&mut self, record: &Record, job: &Job) -> Vec<Line> {
+    fn record(&mut self, record: &EventRecord, job: &Job) -> Vec<ProgressLine> {
         self.reminded = Some(record.timestamp);
         if let Some(mut lines) = self.teller.record(record, job) {
             self.bound(&mut lines, record.timestamp);
@@ -130,34 +130,38 @@ impl PlainLines {
         let found = line(record, job, &self.names);
         self.names.forget(record);
         let Some(line) = found else { return Vec::new() };
-        if line.weight == Weight::Routine && is_inner(record) {
+        if line.weight == LinePriority::Routine && is_inner(record) {
             // `prodigy events` tells about the steps inside other steps.
             return Vec::new();
         }
-        if line.weight == Weight::Routine && self.is_too_much(record.timestamp, job) {
+        if line.weight == LinePriority::Routine && self.is_too_much(record.timestamp, job) {
             self.left_out += 1;
             return Vec::new();
         }
         self.last = Some(record.timestamp);
         let more = std::mem::take(&mut self.left_out);
         let more = (more > 0).then(|| format!("{} more", count(more, "step")));
-        let more = more.map(|text| Line { weight: Weight::Important, sign: Sign::Dot, text });
+        let more = more.map(|text| ProgressLine {
+            weight: LinePriority::Important,
+            sign: LineSign::Dot,
+            text,
+        });
         more.into_iter().chain([line]).collect()
     }
 
     /// Shows totals from time to time instead of each of many items.
-    fn bound(&mut self, lines: &mut Vec<Line>, now: Timestamp) {
+    fn bound(&mut self, lines: &mut Vec<ProgressLine>, now: Timestamp) {
         let Some(items) = self.teller.items.as_ref().filter(|items| items.total > ALWAYS_SHOWN)
         else {
             return;
         };
-        lines.retain(|line| line.weight == Weight::Important);
+        lines.retain(|line| line.weight == LinePriority::Important);
         let last = *self.totals.get_or_insert(now);
         let is_due = until_from(now, last) >= TOTALS_EVERY || now < last;
         if is_due && items.counts.finished() < items.total {
             self.totals = Some(now);
             let text = totals_line(items, &self.teller, now, &TimeZone::system());
-            lines.push(Line { weight: Weight::Important, sign: Sign::Dot, text });
+            lines.push(ProgressLine { weight: LinePriority::Important, sign: LineSign::Dot, text });
         }
     }
 
@@ -172,7 +176,7 @@ impl PlainLines {
 }
 
 /// Returns whether a record is about a step inside another one.
-fn is_inner(record: &Record) -> bool {
+fn is_inner(record: &EventRecord) -> bool {
     let Event::StepCompleted(step) = &record.event else { return false };
     !step.is_top_level() && !step.step.starts_with("merge.")
 }
@@ -184,11 +188,11 @@ mod tests {
     use prodigy_core::workflow::ErrorCollection;
     use serde_json::json;
 
-    use super::{super::fixture::Told, *};
+    use super::{super::fixture::JobFixture, *};
 
     /// Returns the lines for all records of a job.
-    fn shown(told: &Told, errors: ErrorCollection) -> String {
-        let mut lines = PlainLines::new(Teller::new(errors, 2));
+    fn shown(told: &JobFixture, errors: ErrorCollection) -> String {
+        let mut lines = LineThrottle::new(ItemReporter::new(errors, 2));
         let mut job = Job::default();
         let mut shown = Vec::new();
         for record in &told.records {
@@ -204,8 +208,8 @@ mod tests {
     }
 
     /// Returns a job in which everything happens that can happen to items.
-    fn eventful() -> Told {
-        let mut told = Told::new(5);
+    fn eventful() -> JobFixture {
+        let mut told = JobFixture::new(5);
         told.start(1, 1, 1);
         told.start(2, 2, 1);
         told.wait(250);
@@ -232,14 +236,14 @@ mod tests {
 
     #[test]
     fn a_wait_for_a_limit_is_told_and_recalled_from_time_to_time() {
-        let mut told = Told::new(2);
+        let mut told = JobFixture::new(2);
         told.start(1, 1, 1);
         let limit = json!({"kind": "usage", "message": "5-hour limit reached"});
         let until = super::super::fixture::at(2_520_000);
         let released = json!({"event_type": "agent_released", "reason": "limit", "duration_ms": 1});
         told.item(1, Some(1), released);
         told.tell(json!({"event_type": "quota_paused", "limit": limit, "paused_until": until}));
-        let mut lines = PlainLines::new(Teller::new(ErrorCollection::Immediate, 2));
+        let mut lines = LineThrottle::new(ItemReporter::new(ErrorCollection::Immediate, 2));
         let mut job = Job::default();
         let mut shown = Vec::new();
         for record in &told.records {
@@ -332,7 +336,7 @@ mod tests {
 
     #[test]
     fn many_items_are_told_as_totals_at_a_bounded_rate() {
-        let mut told = Told::new(1_000);
+        let mut told = JobFixture::new(1_000);
         for item in 1..=1_000 {
             told.start(item, 1, 1);
             told.wait(10);
@@ -358,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_resumed_job_counts_what_was_done_before() {
-        let mut told = Told::new(60);
+        let mut told = JobFixture::new(60);
         for item in 1..=20 {
             told.start(item, 1, 1);
             told.complete(item, 1, "c0", 0);
@@ -373,7 +377,7 @@ mod tests {
             told.wait(200);
             told.complete(item, 1, "c0", 0);
         }
-        let mut lines = PlainLines::new(Teller::new(ErrorCollection::Aggregate, 2));
+        let mut lines = LineThrottle::new(ItemReporter::new(ErrorCollection::Aggregate, 2));
         let mut shown = Vec::new();
         for record in &told.records[before..] {
             job.apply(record).unwrap();
@@ -390,13 +394,13 @@ mod tests {
     #[test]
     #[ignore = "measures; wants an optimised build"]
     fn a_record_costs_next_to_nothing() {
-        let mut told = Told::new(20_000);
+        let mut told = JobFixture::new(20_000);
         for item in 1..=20_000 {
             told.start(item, 1, 1);
             told.wait(1);
             told.complete(item, 1, "c0", 0);
         }
-        let mut lines = PlainLines::new(Teller::new(ErrorCollection::Aggregate, 2));
+        let mut lines = LineThrottle::new(ItemReporter::new(ErrorCollection::Aggregate, 2));
         let begun = std::time::Instant::now();
         let mut shown = 0;
         for record in &told.records {

@@ -9,11 +9,11 @@ use std::{
 
 use prodigy_core::workflow::{Body, ErrorCollection, Workflow};
 use prodigy_engine::{
-    run::{Confirm, MergeQuestion, Reporter},
+    run::{MergeConfirmer, MergeQuestion, Reporter},
     shutdown::Shutdown,
 };
 
-use super::{items::Teller, live::Live, plain::Plain};
+use super::{items::ItemReporter, live::LiveReporter, plain::PlainReporter};
 
 /// The interval at which the wait for an answer checks for a shutdown.
 const LOOK: Duration = Duration::from_millis(50);
@@ -33,27 +33,27 @@ pub(crate) fn reporter(
             (body.error_policy.error_collection, usual)
         }
     };
-    let teller = Teller::new(errors, usual).follow_job(max_parallel.is_none());
+    let teller = ItemReporter::new(errors, usual).follow_job(max_parallel.is_none());
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     if io::stderr().is_terminal() && !dumb && !set("CI") {
-        Box::new(Live::new(teller, color))
+        Box::new(LiveReporter::new(teller, color))
     } else {
-        Box::new(Plain::new(teller, color))
+        Box::new(PlainReporter::new(teller, color))
     }
 }
 
 /// Returns who is asked before the merge.
-pub(crate) fn confirm(shutdown: Shutdown) -> Box<dyn Confirm> {
-    Box::new(Person { shutdown })
+pub(crate) fn confirm(shutdown: Shutdown) -> Box<dyn MergeConfirmer> {
+    Box::new(MergePrompt { shutdown })
 }
 
 /// The person at the terminal, if there is one.
-struct Person {
+struct MergePrompt {
     shutdown: Shutdown,
 }
 
-impl Confirm for Person {
+impl MergeConfirmer for MergePrompt {
     fn merge(&mut self, question: &MergeQuestion) -> Option<bool> {
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return None;
@@ -68,7 +68,7 @@ impl Confirm for Person {
     }
 }
 
-impl Person {
+impl MergePrompt {
     /// Waits for a line; Ctrl-C ends the wait, which it would not do by itself.
     fn answer(&self) -> Option<String> {
         let (answered, answer) = channel();

@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use prodigy_core::{
     Timestamp,
-    agent::Usage,
+    agent::TokenUsage,
     agent_news, approval_news, duration,
-    event::{AfterAttempt, AfterFailure, Event, Record},
-    failure::{Failure, FailureKind},
+    event::{Event, EventRecord, FailureDecision, StepFailureDecision},
+    failure::{Failure, ReasonCode},
     ids::{ItemId, JobId},
     workflow::WOULD_RUN,
 };
-use prodigy_engine::store::{Layout, Reader};
+use prodigy_engine::store::{JournalReader, Layout};
 use serde_json::{Value, json};
 
 use super::lines::count;
@@ -19,7 +19,7 @@ use crate::{
     commands::lookup::job_error,
     error::CliError,
     exit::Exit,
-    output::{Output, one_line},
+    output::{Console, one_line},
 };
 
 /// The version of the account as JSON.
@@ -29,33 +29,33 @@ const MOST_SHOWN: usize = 20;
 
 /// The events of a rehearsal that concern policies.
 #[derive(Debug, Default)]
-pub(crate) struct Account {
+pub(crate) struct RehearsalSummary {
     status: Option<&'static str>,
     /// Attempts and steps that were made again, by the reason.
-    retries: BTreeMap<FailureKind, u32>,
+    retries: BTreeMap<ReasonCode, u32>,
     /// The number of times the circuit breaker opened; `is_open` is its state at the end.
     opened: u32,
     is_open: bool,
     /// The pauses at limits of accounts.
-    pauses: Vec<Pause>,
+    pauses: Vec<PauseInterval>,
     /// Attempts that were given up by no fault of their item.
     released: u32,
     /// The number of changes of the concurrency.
     throttled: u32,
     /// The reason the job was stopped, if a policy or a budget stopped it.
     stopped: Option<String>,
-    dead: Vec<Dead>,
+    dead: Vec<RehearsalFailure>,
     skipped: u32,
     conflicts: u32,
     /// The steps with side effects that would have run, with their number.
     would_run: BTreeMap<String, u32>,
     prepared: BTreeMap<String, String>,
     cost_usd: f64,
-    tokens: Usage,
+    tokens: TokenUsage,
 }
 
 #[derive(Debug)]
-struct Pause {
+struct PauseInterval {
     message: String,
     at: Timestamp,
     until: Option<Timestamp>,
@@ -63,17 +63,17 @@ struct Pause {
 }
 
 #[derive(Debug)]
-struct Dead {
+struct RehearsalFailure {
     item: ItemId,
     attempts: u32,
     failure: Failure,
 }
 
-impl Account {
+impl RehearsalSummary {
     /// Reads what happened from the journal.
     pub(crate) fn of(layout: &Layout, job: &JobId) -> Result<Self, CliError> {
         let mut account = Self::default();
-        let records = Reader::open(layout, job).map_err(|error| job_error(job, error))?;
+        let records = JournalReader::open(layout, job).map_err(|error| job_error(job, error))?;
         for record in records {
             account.apply(&record.map_err(|error| job_error(job, error))?);
         }
@@ -82,17 +82,17 @@ impl Account {
         Ok(account)
     }
 
-    fn apply(&mut self, record: &Record) {
+    fn apply(&mut self, record: &EventRecord) {
         match &record.event {
-            Event::AgentFailed(failed) if failed.then == AfterAttempt::Retry => {
+            Event::AgentFailed(failed) if failed.then == FailureDecision::Retry => {
                 *self.retries.entry(failed.failure.kind).or_default() += 1;
             }
-            Event::StepFailed { failure, then: AfterFailure::Retry, .. } => {
+            Event::StepFailed { failure, then: StepFailureDecision::Retry, .. } => {
                 *self.retries.entry(failure.kind).or_default() += 1;
             }
             Event::CircuitOpen { .. } => (self.opened, self.is_open) = (self.opened + 1, true),
             Event::CircuitClosed {} => self.is_open = false,
-            Event::QuotaPaused(paused) => self.pauses.push(Pause {
+            Event::QuotaPaused(paused) => self.pauses.push(PauseInterval {
                 message: paused.limit.message.clone(),
                 at: record.timestamp,
                 until: paused.paused_until,
@@ -125,7 +125,7 @@ impl Account {
             Event::ItemDeadLettered { attempts, failure } => {
                 if let Some(item) = record.item_id.clone() {
                     let failure = failure.clone();
-                    self.dead.push(Dead { item, attempts: *attempts, failure });
+                    self.dead.push(RehearsalFailure { item, attempts: *attempts, failure });
                 }
             }
             Event::ItemSkipped { .. } => self.skipped += 1,
@@ -183,7 +183,7 @@ impl Account {
     }
 
     /// Says what the policies did.
-    pub(crate) fn show(&self, out: &mut Output) {
+    pub(crate) fn show(&self, out: &mut Console) {
         let lines = self.lines();
         if lines.is_empty() {
             out.note("policies: none had to act");
@@ -239,7 +239,7 @@ impl Account {
             lines.push(format!("left out: {}", count(self.skipped, "item")));
         }
         for dead in self.dead.iter().take(MOST_SHOWN) {
-            let Dead { item, attempts, failure } = dead;
+            let RehearsalFailure { item, attempts, failure } = dead;
             let attempts = count(*attempts, "attempt");
             lines.push(format!("dead letter: {item} after {attempts}: {}", failure.kind));
         }
@@ -302,7 +302,7 @@ impl Account {
     }
 }
 
-impl Pause {
+impl PauseInterval {
     /// Returns how long it lasted; nothing if it did not end.
     fn waited(&self) -> Option<Duration> {
         Duration::try_from(self.lifted?.duration_since(self.at)).ok()

@@ -1,17 +1,17 @@
 //! The outcome of the dead letters that a run was to replay.
 
-use prodigy_core::job::{Stopped, StoppedBy};
-use prodigy_engine::run::{Refused, Replayed};
+use prodigy_core::job::{AbortReason, AbortedCause};
+use prodigy_engine::run::{ReplayRefusal, ReplaySummary};
 
 use super::count;
-use crate::output::Output;
+use crate::output::Console;
 
 /// The most dead letters that are named one by one.
 const NAMED: usize = 10;
 
 /// Says what was not replayed after all, and why.
-pub(crate) fn tell(replayed: &Replayed, out: &mut Output) {
-    for Refused { item, why } in replayed.refused.iter().take(NAMED) {
+pub(crate) fn tell(replayed: &ReplaySummary, out: &mut Console) {
+    for ReplayRefusal { item, why } in replayed.refused.iter().take(NAMED) {
         out.note(format_args!("not replayed: {item}: {why}"));
     }
     let more = replayed.refused.len().saturating_sub(NAMED);
@@ -23,12 +23,12 @@ pub(crate) fn tell(replayed: &Replayed, out: &mut Output) {
     }
 }
 
-fn sentence(stopped: &Stopped) -> String {
-    let Stopped { pattern, untried, why, .. } = stopped;
+fn sentence(stopped: &AbortedCause) -> String {
+    let AbortedCause { pattern, untried, why, .. } = stopped;
     let entries = count(*untried, "entry").replace("entrys", "entries");
     let why = match why {
-        StoppedBy::Canary => "one that went first failed with the same error".to_owned(),
-        StoppedBy::Failures { failed, ended, ratio } => {
+        AbortReason::Canary => "one that went first failed with the same error".to_owned(),
+        AbortReason::Failures { failed, ended, ratio } => {
             format!("{failed} of {ended} failed, and `abort_failure_ratio` is {ratio}")
         }
     };
@@ -43,10 +43,10 @@ mod tests {
     fn a_group_that_was_stopped_says_why() {
         let stopped = |untried, why| {
             let (signature, pattern) = ("ab".to_owned(), "CommandFailed::exit code <n>".to_owned());
-            sentence(&Stopped { signature, pattern, untried, why })
+            sentence(&AbortedCause { signature, pattern, untried, why })
         };
-        insta::assert_snapshot!(stopped(12, StoppedBy::Canary), @"stopped: 12 entries of cause `CommandFailed::exit code <n>`: one that went first failed with the same error; nothing was changed about them");
-        let failures = StoppedBy::Failures { failed: 2, ended: 5, ratio: 0.3 };
+        insta::assert_snapshot!(stopped(12, AbortReason::Canary), @"stopped: 12 entries of cause `CommandFailed::exit code <n>`: one that went first failed with the same error; nothing was changed about them");
+        let failures = AbortReason::Failures { failed: 2, ended: 5, ratio: 0.3 };
         insta::assert_snapshot!(stopped(1, failures), @"stopped: 1 entry of cause `CommandFailed::exit code <n>`: 2 of 5 failed, and `abort_failure_ratio` is 0.3; nothing was changed about them");
     }
 }

@@ -9,19 +9,19 @@ use std::{
 
 use prodigy_core::{
     duration,
-    event::{CompletedStatus, Mode, PauseReason},
-    job::{End, Job, MapState},
+    event::{CompletedStatus, JobMode, PauseReason},
+    job::{Job, JobOutcome, MapState},
 };
 
-use super::{item_totals::retried, money, notebook::Notebook, summary::Over, warnings};
+use super::{item_totals::retried, money, notebook::RunLog, summary::RunSummary, warnings};
 
 /// The longest text of others that is shown, in characters.
 const LONGEST: usize = 300;
 
 /// Adds the summary of the whole job to the file that GitHub Actions names.
-pub(crate) fn append(path: &Path, over: &Over<'_>) -> io::Result<()> {
+pub(crate) fn append(path: &Path, over: &RunSummary<'_>) -> io::Result<()> {
     let text = if over.is_retry {
-        let whole = Notebook::of_job(over.layout, over.id).map_err(io::Error::other)?;
+        let whole = RunLog::of_job(over.layout, over.id).map_err(io::Error::other)?;
         markdown(over.job, &whole)
     } else {
         markdown(over.job, over.notebook)
@@ -34,7 +34,7 @@ pub(crate) fn append(path: &Path, over: &Over<'_>) -> io::Result<()> {
 ///
 /// Text of others is set in code spans, where neither Markdown nor HTML nor links nor
 /// mentions have a meaning.
-fn markdown(job: &Job, notebook: &Notebook) -> String {
+fn markdown(job: &Job, notebook: &RunLog) -> String {
     let started = job.started.as_ref();
     let name = started
         .map(|started| started.workflow_name.as_deref().unwrap_or(started.workflow_file.as_str()));
@@ -45,12 +45,12 @@ fn markdown(job: &Job, notebook: &Notebook) -> String {
         writeln!(text, "| {what} | {value} |").ok();
     };
     match (job.mode(), &job.map) {
-        (Mode::Mapreduce, Some(map)) => items(map, &mut row),
-        (Mode::Mapreduce, None) => row("Items", "0".to_owned()),
-        (Mode::Sequential, _) => {
+        (JobMode::Mapreduce, Some(map)) => items(map, &mut row),
+        (JobMode::Mapreduce, None) => row("Items", "0".to_owned()),
+        (JobMode::Sequential, _) => {
             row("Steps", job.steps_in_all().to_string());
             row("Done", job.done.to_string());
-            let ended_it = u32::from(matches!(job.end, Some(End::Failed { .. })));
+            let ended_it = u32::from(matches!(job.end, Some(JobOutcome::Failed { .. })));
             row("Failed", (job.failures() + ended_it).to_string());
         }
     }
@@ -68,12 +68,12 @@ fn markdown(job: &Job, notebook: &Notebook) -> String {
         row("Warnings", in_all);
     }
     row("Duration", duration::show(notebook.took()));
-    if let Some(End::Failed { step, failure }) = &job.end {
+    if let Some(JobOutcome::Failed { step, failure }) = &job.end {
         let (step, kind) = (code(step), failure.kind.code());
         let message = code(&failure.message);
         writeln!(text, "\nFailed at step {step}: `{kind}`: {message}").ok();
     }
-    if let Some(End::Paused { message, .. }) = &job.end {
+    if let Some(JobOutcome::Paused { message, .. }) = &job.end {
         writeln!(text, "\n{}", code(message)).ok();
     }
     failures(job, notebook, &mut text);
@@ -95,7 +95,7 @@ fn items(map: &MapState, row: &mut impl FnMut(&str, String)) {
 }
 
 /// Lists the first items that failed.
-fn failures(job: &Job, notebook: &Notebook, text: &mut String) {
+fn failures(job: &Job, notebook: &RunLog, text: &mut String) {
     if notebook.failures.is_empty() {
         return;
     }
@@ -120,13 +120,19 @@ fn failures(job: &Job, notebook: &Notebook, text: &mut String) {
 
 fn ended(job: &Job) -> &'static str {
     match &job.end {
-        Some(End::Completed(_)) if job.has_no_success() => "failed: no item succeeded",
-        Some(End::Completed(CompletedStatus::Completed)) => "completed",
-        Some(End::Completed(CompletedStatus::CompletedWithFailures)) => "completed with failures",
-        Some(End::Failed { .. }) => "failed",
-        Some(End::Paused { reason: PauseReason::MergeOutstanding, .. }) => "waits to be merged",
-        Some(End::Paused { reason: PauseReason::Policy, .. }) => "was stopped by its error policy",
-        Some(End::Paused { .. }) => "was paused",
+        Some(JobOutcome::Completed(_)) if job.has_no_success() => "failed: no item succeeded",
+        Some(JobOutcome::Completed(CompletedStatus::Completed)) => "completed",
+        Some(JobOutcome::Completed(CompletedStatus::CompletedWithFailures)) => {
+            "completed with failures"
+        }
+        Some(JobOutcome::Failed { .. }) => "failed",
+        Some(JobOutcome::Paused { reason: PauseReason::MergeOutstanding, .. }) => {
+            "waits to be merged"
+        }
+        Some(JobOutcome::Paused { reason: PauseReason::Policy, .. }) => {
+            "was stopped by its error policy"
+        }
+        Some(JobOutcome::Paused { .. }) => "was paused",
         None => "did not end",
     }
 }

@@ -3,25 +3,25 @@
 use std::fmt;
 
 use prodigy_core::{
-    event::{BudgetScope, CompletedStatus, Mode},
+    event::{BudgetScope, CompletedStatus, JobMode},
     ids::JobId,
-    job::{End, Ending, Job},
+    job::{Job, JobOutcome, RunOutcome},
 };
-use prodigy_engine::{run::ReplayEnds, store::Layout};
+use prodigy_engine::{run::ReplayCounts, store::Layout};
 
 use super::{
     checkout,
     item_totals::{counts, show_items},
     kept_work,
     lines::count,
-    money::{self, Money},
-    notebook::Notebook,
+    money::{self, SpendView},
+    notebook::RunLog,
     suspended, warnings,
 };
-use crate::output::{Output, one_line};
+use crate::output::{Console, one_line};
 
 /// A run that is over.
-pub(crate) struct Over<'a> {
+pub(crate) struct RunSummary<'a> {
     /// The command line of prodigy, so that the commands to type next find the job.
     pub(crate) program: &'a str,
     /// Where its files are.
@@ -31,11 +31,11 @@ pub(crate) struct Over<'a> {
     /// The final state of the job.
     pub(crate) job: &'a Job,
     /// The ending of the run.
-    pub(crate) ending: Ending,
+    pub(crate) ending: RunOutcome,
     /// The reported events of its items.
-    pub(crate) notebook: &'a Notebook,
+    pub(crate) notebook: &'a RunLog,
     /// The outcomes of its replays.
-    pub(crate) replays: ReplayEnds,
+    pub(crate) replays: ReplayCounts,
     /// The branch that `--into` has to name before the result can be merged, if one has to be.
     pub(crate) into: Option<String>,
     /// True if it only replayed dead letters: it reports those, not the whole job.
@@ -45,20 +45,20 @@ pub(crate) struct Over<'a> {
 }
 
 /// Says what a run came to.
-pub(crate) fn show(over: &Over<'_>, out: &mut Output) {
+pub(crate) fn show(over: &RunSummary<'_>, out: &mut Console) {
     checkout::warn(&over.notebook.checkout, over.notebook.checkout_in_all, out);
     match over.job.mode() {
-        Mode::Sequential => show_steps(over, out),
-        Mode::Mapreduce => show_items(over, out),
+        JobMode::Sequential => show_steps(over, out),
+        JobMode::Mapreduce => show_items(over, out),
     }
 }
 
-fn show_steps(over: &Over<'_>, out: &mut Output) {
-    let Over { program, id, job, ending, .. } = over;
+fn show_steps(over: &RunSummary<'_>, out: &mut Console) {
+    let RunSummary { program, id, job, ending, .. } = over;
     let steps = format!("{} of {}", job.done, count(job.steps_in_all(), "step"));
     let cost = over.cost();
     match (&job.end, *ending) {
-        (Some(End::Completed(status)), _) => {
+        (Some(JobOutcome::Completed(status)), _) => {
             let how = match status {
                 CompletedStatus::Completed => "completed".to_owned(),
                 CompletedStatus::CompletedWithFailures => {
@@ -71,7 +71,7 @@ fn show_steps(over: &Over<'_>, out: &mut Output) {
             over.tell_kept_work(out);
             over.suggest(format_args!("next: {program} events {id}"), out);
         }
-        (Some(End::Failed { step, failure }), _) => {
+        (Some(JobOutcome::Failed { step, failure }), _) => {
             out.note(format_args!(
                 "\nfailed at step {step}: {} · {steps} done{cost}",
                 one_line(&failure.message)
@@ -84,14 +84,14 @@ fn show_steps(over: &Over<'_>, out: &mut Output) {
             over.suggest(format_args!("output: {program} logs {id} {step}"), out);
             over.suggest(format_args!("next: {program} resume {id}"), out);
         }
-        (Some(End::Paused { message, .. }), Ending::MergeOutstanding) => {
+        (Some(JobOutcome::Paused { message, .. }), RunOutcome::MergeOutstanding) => {
             out.note(format_args!("\nmerge outstanding · {steps} done{cost}"));
             over.tell_more(out);
             out.note(message);
             kept(over, out);
             over.suggest_merge(out);
         }
-        (Some(End::Paused { message, .. }), _) => {
+        (Some(JobOutcome::Paused { message, .. }), _) => {
             out.note(format_args!("\npaused: {message} · {steps} done{cost}"));
             over.tell_more(out);
             over.suggest_resume(out);
@@ -100,13 +100,13 @@ fn show_steps(over: &Over<'_>, out: &mut Output) {
     }
 }
 
-impl Over<'_> {
+impl RunSummary<'_> {
     /// Returns what it cost and what is left.
-    fn money(&self) -> Money<'_> {
+    fn money(&self) -> SpendView<'_> {
         let started = self.job.started.as_ref();
         let budget = started.map(|started| started.budget).unwrap_or_default();
         let successful = self.job.map.as_ref().map(|map| map.counts.successful);
-        Money {
+        SpendView {
             costs: &self.notebook.costs,
             job_usd: self.job.cost_usd,
             successful: if self.is_retry { Some(self.replays.resolved) } else { successful },
@@ -122,7 +122,7 @@ impl Over<'_> {
     }
 
     /// Says what is to be known of what was done, more about what it cost, and what is left.
-    pub(super) fn tell_more(&self, out: &mut Output) {
+    pub(super) fn tell_more(&self, out: &mut Console) {
         let events = format!("{} events {} --type agent_warned", self.program, self.id);
         // Of a rehearsal nothing is left to look at.
         let events = Some(events.as_str()).filter(|_| !self.is_rehearsal);
@@ -141,7 +141,7 @@ impl Over<'_> {
     }
 
     /// Says what was left outside of the commits, and how to get it.
-    pub(super) fn tell_kept_work(&self, out: &mut Output) {
+    pub(super) fn tell_kept_work(&self, out: &mut Console) {
         let kept = &self.notebook.kept_work;
         if self.is_rehearsal {
             if kept.files() > 0 {
@@ -156,7 +156,7 @@ impl Over<'_> {
     }
 
     /// Says how to go on with it.
-    pub(super) fn suggest_resume(&self, out: &mut Output) {
+    pub(super) fn suggest_resume(&self, out: &mut Console) {
         let Self { program, id, job, .. } = self;
         match job.overspent.map(|overspent| overspent.scope) {
             Some(BudgetScope::Job) => {
@@ -179,14 +179,14 @@ impl Over<'_> {
     }
 
     /// Says how to have the result merged.
-    pub(super) fn suggest_merge(&self, out: &mut Output) {
+    pub(super) fn suggest_merge(&self, out: &mut Console) {
         let Self { program, id, into, .. } = self;
         let into = into.as_ref().map(|branch| format!(" --into {branch}")).unwrap_or_default();
         self.suggest(format_args!("next: {program} resume {id} -y{into}"), out);
     }
 
     /// Says where something is or what to type, unless it was a rehearsal.
-    pub(super) fn suggest(&self, what: impl fmt::Display, out: &mut Output) {
+    pub(super) fn suggest(&self, what: impl fmt::Display, out: &mut Console) {
         if !self.is_rehearsal {
             out.note(what);
         }
@@ -194,8 +194,8 @@ impl Over<'_> {
 }
 
 /// Says that a job was over before it was resumed, and what can be done with it.
-pub(crate) fn show_already_completed(over: &Over<'_>, out: &mut Output) {
-    let Over { program, id, job, .. } = over;
+pub(crate) fn show_already_completed(over: &RunSummary<'_>, out: &mut Console) {
+    let RunSummary { program, id, job, .. } = over;
     let map = job.map.as_ref().filter(|map| map.total > 0);
     let counts = map.map(|map| format!(" · items: {}", counts(map))).unwrap_or_default();
     out.note(format_args!("job `{id}` is already completed{counts}"));
@@ -207,7 +207,7 @@ pub(crate) fn show_already_completed(over: &Over<'_>, out: &mut Output) {
 }
 
 /// Says what was merged where.
-pub(super) fn merged(over: &Over<'_>, out: &mut Output) {
+pub(super) fn merged(over: &RunSummary<'_>, out: &mut Console) {
     let job = over.job;
     let target = job.started.as_ref().and_then(|started| started.target_branch.as_deref());
     match (&job.merged, target) {
@@ -223,7 +223,7 @@ pub(super) fn merged(over: &Over<'_>, out: &mut Output) {
 }
 
 /// Says where the work is.
-pub(super) fn kept(over: &Over<'_>, out: &mut Output) {
+pub(super) fn kept(over: &RunSummary<'_>, out: &mut Console) {
     if let Some(tree) = &over.job.tree {
         over.suggest(format_args!("worktree: {} (branch {})", tree.path, tree.branch), out);
     }

@@ -2,7 +2,7 @@
 
 use prodigy_core::{
     event::PauseReason,
-    job::{End, Job, Stage, SuspendedSummary},
+    job::{ItemStage, Job, JobOutcome, SuspendedSummary},
 };
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use super::lines::count;
 pub(super) fn summary_lines(job: &Job) -> Vec<String> {
     let is_cut_off = matches!(
         &job.end,
-        Some(End::Paused { reason: PauseReason::Budget | PauseReason::UsageLimit, .. })
+        Some(JobOutcome::Paused { reason: PauseReason::Budget | PauseReason::UsageLimit, .. })
     );
     let mut summary = SuspendedSummary::default();
     let mut lost = 0;
@@ -22,7 +22,7 @@ pub(super) fn summary_lines(job: &Job) -> Vec<String> {
                 summary.items.insert(item.id.clone(), work.finished_steps);
             }
             Some(_) | None => {
-                lost += u32::from(item.is_stopped && matches!(item.stage, Stage::Pending));
+                lost += u32::from(item.is_stopped && matches!(item.stage, ItemStage::Pending));
             }
         }
     }

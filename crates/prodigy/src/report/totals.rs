@@ -5,10 +5,10 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use prodigy_core::{
     Timestamp, duration,
-    job::{Circuit, ItemSummary},
+    job::{CircuitStatus, ItemSummary},
 };
 
-use super::{hold::Hold, items::Teller};
+use super::{hold::RunConstraint, items::ItemReporter};
 
 /// Returns how many items are done and how many failed.
 pub(super) fn counts(items: &ItemSummary) -> Vec<String> {
@@ -23,7 +23,7 @@ pub(super) fn counts(items: &ItemSummary) -> Vec<String> {
 }
 
 /// A part of the line of totals.
-pub(super) struct Part {
+pub(super) struct TotalsPart {
     /// The priority for removal: where room is scarce, the part with the highest number goes first.
     pub(super) gives_way: u8,
     /// The text.
@@ -33,12 +33,12 @@ pub(super) struct Part {
 /// Returns the totals: done, running, failed, DLQ, what keeps it, rate, time left, cost.
 pub(super) fn totals(
     items: &ItemSummary,
-    teller: &Teller,
+    teller: &ItemReporter,
     now: Timestamp,
     zone: &TimeZone,
-) -> Vec<Part> {
+) -> Vec<TotalsPart> {
     let mut parts = Vec::new();
-    let mut push = |gives_way, text| parts.push(Part { gives_way, text });
+    let mut push = |gives_way, text| parts.push(TotalsPart { gives_way, text });
     let mut counts = counts(items).into_iter();
     counts.next().into_iter().for_each(|done| push(0, done));
     if items.running() > 0 {
@@ -46,15 +46,15 @@ pub(super) fn totals(
     }
     (2..).step_by(3).zip(counts).for_each(|(gives_way, count)| push(gives_way, count));
     match items.circuit {
-        Some(Circuit::Open { until }) => {
+        Some(CircuitStatus::Open { until }) => {
             let wait = duration::show(whole_seconds(until_from(until, now)));
             push(1, format!("circuit open for {wait}"));
         }
-        Some(Circuit::HalfOpen) => push(1, "circuit half open".to_owned()),
+        Some(CircuitStatus::HalfOpen) => push(1, "circuit half open".to_owned()),
         None => {}
     }
     teller.hold.into_iter().for_each(|hold| push(1, hold.show(now, zone)));
-    if !teller.hold.is_some_and(Hold::is_stop) {
+    if !teller.hold.is_some_and(RunConstraint::is_stop) {
         items.pace.per_second(now).into_iter().for_each(|rate| push(7, speed(rate)));
         let left = items.left(now).into_iter();
         left.for_each(|left| push(4, format!("about {} left", roughly(left))));
@@ -66,7 +66,7 @@ pub(super) fn totals(
 /// Returns the totals on one line, in plain text of any length.
 pub(super) fn totals_line(
     items: &ItemSummary,
-    teller: &Teller,
+    teller: &ItemReporter,
     now: Timestamp,
     zone: &TimeZone,
 ) -> String {

@@ -1,9 +1,9 @@
 //! Saying what agents did well, but not without something that a person should know.
 
-use prodigy_core::job::{Warning, Warnings};
+use prodigy_core::job::{AgentWarning, AgentWarnings};
 
 use super::lines::count;
-use crate::output::{Output, one_line};
+use crate::output::{Console, one_line};
 
 /// The most messages that the end of a run tells.
 const TOLD: usize = 5;
@@ -16,7 +16,7 @@ pub(super) fn line(place: &str, agent: &str, message: &str) -> String {
 }
 
 /// Returns how many warnings there are, if there are any.
-pub(crate) fn in_all(warnings: &Warnings) -> Option<String> {
+pub(crate) fn in_all(warnings: &AgentWarnings) -> Option<String> {
     let items = match warnings.items.len() {
         0 => String::new(),
         items => format!(" about {}", count(u64::try_from(items).unwrap_or(u64::MAX), "item")),
@@ -25,7 +25,7 @@ pub(crate) fn in_all(warnings: &Warnings) -> Option<String> {
 }
 
 /// Returns the first warnings, one line for each message, with the places behind it.
-pub(crate) fn lines(warnings: &Warnings) -> Vec<String> {
+pub(crate) fn lines(warnings: &AgentWarnings) -> Vec<String> {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for warning in &warnings.first {
         match groups.iter_mut().find(|(message, _)| *message == warning.message) {
@@ -45,7 +45,7 @@ pub(crate) fn lines(warnings: &Warnings) -> Vec<String> {
 }
 
 /// Says at the end of a run what is to be known, with the command that tells all of it.
-pub(super) fn show(warnings: &Warnings, tells_all: Option<&str>, out: &mut Output) {
+pub(super) fn show(warnings: &AgentWarnings, tells_all: Option<&str>, out: &mut Console) {
     let Some(in_all) = in_all(warnings) else { return };
     let more = tells_all.map(|command| format!("; `{command}` tells all")).unwrap_or_default();
     out.note(format_args!("warnings: {in_all}{more}"));
@@ -55,7 +55,7 @@ pub(super) fn show(warnings: &Warnings, tells_all: Option<&str>, out: &mut Outpu
 }
 
 /// Returns what a warning is about.
-fn place(warning: &Warning) -> String {
+fn place(warning: &AgentWarning) -> String {
     match &warning.item_id {
         Some(item) => item.to_string(),
         None => format!("step {}", warning.step),
@@ -70,14 +70,14 @@ mod tests {
 
     #[test]
     fn the_same_message_is_told_once_with_the_first_items() {
-        let mut warnings = Warnings::default();
+        let mut warnings = AgentWarnings::default();
         for number in 0..70_u64 {
             let item: ItemId = format!("item-{number}").parse().unwrap();
             let message = if number < 9 { "the same".to_owned() } else { format!("no. {number}") };
             warnings.in_all += 1;
             warnings.items.insert(item.clone());
             let (step, agent) = ("1".to_owned(), "claude".to_owned());
-            warnings.first.push(Warning { item_id: Some(item), step, agent, message });
+            warnings.first.push(AgentWarning { item_id: Some(item), step, agent, message });
         }
         insta::assert_snapshot!(in_all(&warnings).unwrap(), @"70 about 70 items");
         insta::assert_snapshot!(lines(&warnings).join("\n"), @"
@@ -87,6 +87,6 @@ mod tests {
         no. 11  item-11
         no. 12  item-12
         ");
-        assert_eq!(in_all(&Warnings::default()), None);
+        assert_eq!(in_all(&AgentWarnings::default()), None);
     }
 }

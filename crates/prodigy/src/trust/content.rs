@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use prodigy_core::replay::Policy;
+use prodigy_core::replay::ReplayPolicy;
 use prodigy_engine::{
     governance::POLICY_FILE,
     trust::{self, CONFIG_FILE, TrustFile, claude_files, combined_hash},
@@ -136,7 +136,7 @@ fn found(root: &Path) -> Vec<(TrustFile, ContentSource, Vec<String>)> {
 /// nothing, and its command is not run.
 fn hook(content: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(content);
-    Policy::read(POLICY_FILE, &text).ok()?.policy.alerts.hook
+    ReplayPolicy::read(POLICY_FILE, &text).ok()?.policy.alerts.hook
 }
 
 /// Returns the linked working tree of a repository that prodigy was started in.

@@ -9,7 +9,7 @@ use super::{ContentFile, ContentSource, RepoContent, VARIABLE, store};
 use crate::{
     error::CliError,
     exit::Exit,
-    output::{Output, one_line},
+    output::{Console, one_line},
 };
 
 /// Refuses content that a command needs and that is not trusted.
@@ -27,7 +27,7 @@ pub(crate) fn require(content: &RepoContent, source: ContentSource) -> Result<()
 }
 
 /// Says what of the repository holds in a run, and what is left out.
-pub(crate) fn announce(content: &RepoContent, agents: &[(&str, AgentConfig)], out: &mut Output) {
+pub(crate) fn announce(content: &RepoContent, agents: &[(&str, AgentConfig)], out: &mut Console) {
     for file in &content.files {
         if file.source == ContentSource::Config && file.is_trusted {
             out.note(format_args!("note: trusted: {}", one_line(&file.line())));
@@ -103,7 +103,7 @@ pub(crate) fn lines(content: &RepoContent) -> Vec<String> {
 }
 
 /// Notes content that is not trusted, and that a command which runs nothing of it met.
-pub(crate) fn note_untrusted(content: &RepoContent, out: &mut Output) {
+pub(crate) fn note_untrusted(content: &RepoContent, out: &mut Console) {
     for file in content.files.iter().filter(|file| !file.is_trusted) {
         out.note(format_args!("note: not trusted: {}", one_line(&file.line())));
     }

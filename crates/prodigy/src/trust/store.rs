@@ -25,7 +25,7 @@ const NAME_DIGITS: usize = 32;
 
 /// The content of one repository that is trusted.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Kept {
+struct TrustRecord {
     version: u32,
     /// The main working tree.
     repository: String,
@@ -95,7 +95,7 @@ pub(crate) fn forget(root: &Path) -> Result<bool, CliError> {
     }
 }
 
-impl Kept {
+impl TrustRecord {
     fn has(&self, file: &TrustFile) -> bool {
         let hashes = self.files.get(&file.path);
         file.sha256.as_ref().is_some_and(|hash| hashes.is_some_and(|all| all.contains(hash)))
@@ -103,8 +103,8 @@ impl Kept {
 }
 
 /// Reads what is kept of a repository. A file that cannot be read trusts nothing.
-fn load(root: &Path) -> Option<Kept> {
-    let kept: Kept = serde_json::from_slice(&fs::read(place(root)?).ok()?).ok()?;
+fn load(root: &Path) -> Option<TrustRecord> {
+    let kept: TrustRecord = serde_json::from_slice(&fs::read(place(root)?).ok()?).ok()?;
     let is_meant = Path::new(&kept.repository) == main_root(root);
     (kept.version == 1 && is_meant).then_some(kept)
 }

@@ -5,7 +5,7 @@
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use regex::Regex;
 
 use crate::stories::{records, run};
@@ -26,8 +26,8 @@ echo '{"type":"turn.completed","usage":{"input_tokens":40,"cached_input_tokens":
 
 /// Makes a world with a workflow in which `ROOT` stands for the world, and two agents on the
 /// `PATH` that write down how they are started.
-pub(crate) fn world(workflow: &str) -> World {
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"));
+pub(crate) fn world(workflow: &str) -> TestEnv {
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"));
     let root = world.root().display().to_string();
     for (name, prints) in [("claude", CLAUDE), ("codex", CODEX)] {
         let script = format!(
@@ -47,7 +47,7 @@ pub(crate) fn world(workflow: &str) -> World {
 }
 
 /// Puts a program where the world finds it.
-pub(crate) fn program(world: &World, name: &str, script: &str) {
+pub(crate) fn program(world: &TestEnv, name: &str, script: &str) {
     let path = world.root().join("bin").join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
@@ -55,7 +55,7 @@ pub(crate) fn program(world: &World, name: &str, script: &str) {
 }
 
 /// Returns what an agent was started with, without what differs from run to run.
-pub(crate) fn left(world: &World, name: &str) -> String {
+pub(crate) fn left(world: &TestEnv, name: &str) -> String {
     let text = fs::read_to_string(world.root().join(name)).unwrap();
     let text = text.replace(world.root().to_str().unwrap(), "ROOT");
     let text = Regex::new(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -65,7 +65,7 @@ pub(crate) fn left(world: &World, name: &str) -> String {
 }
 
 /// Returns the variables that an agent was started with and that somebody may care about.
-fn variables(world: &World, name: &str, about: &str) -> String {
+fn variables(world: &TestEnv, name: &str, about: &str) -> String {
     let text = left(world, name);
     text.lines().filter(|line| line.contains(about)).collect::<Vec<_>>().join("\n")
 }

@@ -12,7 +12,7 @@ use crate::{
     },
     dlq_retry::{WORKFLOW, assert_whole, does, failing, fails_with, mend, statuses},
     map_world::{assert_code, of_type},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 #[test]
@@ -434,7 +434,7 @@ fn while_somebody_works_on_the_job_nobody_answers() {
     fs::write(world.root().join("hold"), "").unwrap();
     does(&world, "a", hold);
     let retry = ["dlq", "retry", "job", "item-001", "-y"];
-    let mut run = Started::of(&mut typed(&world, "ben", &retry));
+    let mut run = SpawnedProdigy::of(&mut typed(&world, "ben", &retry));
     run.until(&world, "the replay begins", || world.root().join("begun").exists());
     let seen = by(&world, "carol", &["dlq", "approve", "job", "item-002", "--expect", &digest]);
     assert_code(&seen, 75);

@@ -2,7 +2,7 @@
 #![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::Signal;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     dlq_retry::{WORKFLOW, assert_whole, fails_with, mend, statuses},
     effects_world::{DIE, WITH_CHECK, item_world, made, put},
     map_world::{assert_code, go, of_type, write_workflow},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 #[test]
@@ -69,7 +69,7 @@ fn an_agreement_is_for_one_replay() {
 
 /// Has Carol agree, changes something, and checks that this counts no more.
 #[track_caller]
-fn void_after(change: impl FnOnce(&World), code: &str, retried: &[&str]) -> World {
+fn void_after(change: impl FnOnce(&TestEnv), code: &str, retried: &[&str]) -> TestEnv {
     let world = office(POLICY, &["a"]);
     let digest = ask(&world);
     assert_code(&approve(&world, "carol", &digest), 0);
@@ -209,7 +209,7 @@ fn what_was_agreed_to_and_not_begun_outlives_a_crash_and_is_used_once() {
     }
     // The second replay may not begin for an hour, so it is only agreed to when prodigy dies.
     let slowly = ["dlq", "retry", "job", "-y", "--rate", "1/h"];
-    let mut run = Started::of(&mut typed(&world, "ben", &slowly));
+    let mut run = SpawnedProdigy::of(&mut typed(&world, "ben", &slowly));
     let is_merged = |record: &serde_json::Value| record["item_id"] == "item-001";
     run.until(&world, "one is replayed", || {
         of_type(&world, "worktree_merged").iter().any(is_merged)
@@ -239,7 +239,7 @@ fn a_replay_that_was_cut_off_needs_no_second_agreement() {
     std::fs::write(world.root().join("hold"), "").unwrap();
     crate::dlq_retry::does(&world, "a", hold);
     let retried = ["dlq", "retry", "job", "-y"];
-    let mut run = Started::of(&mut typed(&world, "ben", &retried));
+    let mut run = SpawnedProdigy::of(&mut typed(&world, "ben", &retried));
     run.until(&world, "the replay begins", || world.root().join("begun").exists());
     run.signal(Signal::KILL);
     assert_eq!(run.seen(&world).code, None);

@@ -5,7 +5,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::{
@@ -82,7 +82,7 @@ fn an_approval_is_void_once_the_replay_would_run_on_another_commit() {
 }
 
 /// Asks for the replay of items as Ben, and has Carol approve all of them.
-fn approve_all(world: &World) {
+fn approve_all(world: &TestEnv) {
     assert_code(&by(world, "ben", &["dlq", "retry", "job", "-y"]), 8);
     let asked = by(world, "carol", &["dlq", "approvals", "job", "--json"]);
     let asked: Value = serde_json::from_str(&asked.stdout).unwrap();
@@ -116,7 +116,7 @@ fn approvals_of_several_items_survive_the_replay_of_the_first() {
 }
 
 /// Runs prodigy in a step of another job, in several ways, and returns what it said.
-fn in_a_step(world: &World, args: &str) -> Vec<String> {
+fn in_a_step(world: &TestEnv, args: &str) -> Vec<String> {
     let (root, program) = (world.root().display(), env!("CARGO_BIN_EXE_prodigy"));
     let program = format!("{program} --home {}", world.home().display());
     let run = format!("{program} {args} > {root}/said.$1 2>&1; echo \"exit $?\" >> {root}/said.$1");
@@ -146,7 +146,7 @@ fn a_running_step_neither_approves_nor_replays() {
 }
 
 /// A job whose step tries to approve and to replay, and is refused.
-pub(crate) fn refused_below_a_step() -> World {
+pub(crate) fn refused_below_a_step() -> TestEnv {
     let world = office(POLICY, &["a"]);
     let digest = ask(&world);
     for said in in_a_step(&world, &format!("dlq approve job item-001 --expect {digest}")) {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
 use crate::{
     approvals_world::{POLICY, approve, ask, audited, by, office, plain, refused, replays, retry},
@@ -13,7 +13,7 @@ use crate::{
 const SIGNERS: &str = ".prodigy/allowed_signers";
 
 /// Makes a world in which Carol and Dan have to sign, and Eve has a key that nobody knows.
-pub(crate) fn signed() -> World {
+pub(crate) fn signed() -> TestEnv {
     let signed = format!("    identity: signed\n    allowed_signers: {SIGNERS}\n");
     let world = office(&format!("{POLICY}{signed}"), &["a"]);
     let mut known = String::new();
@@ -36,18 +36,18 @@ pub(crate) fn signed() -> World {
 }
 
 /// Returns the file with somebody's key.
-pub(crate) fn key(world: &World, who: &str) -> String {
+pub(crate) fn key(world: &TestEnv, who: &str) -> String {
     world.root().join(format!("{who}.key")).display().to_string()
 }
 
 /// Agrees as somebody with a key.
-pub(crate) fn sign(world: &World, who: &str, digest: &str, key: &str) -> Seen {
+pub(crate) fn sign(world: &TestEnv, who: &str, digest: &str, key: &str) -> CommandOutput {
     let expect = ["--expect", digest, "--sign", "--key", key];
     by(world, who, &[&["dlq", "approve", "job", "item-001"], &expect[..]].concat())
 }
 
 /// Says why a signature is not taken.
-fn why(world: &World, seen: &Seen) -> String {
+fn why(world: &TestEnv, seen: &CommandOutput) -> String {
     assert_code(seen, 1);
     let shown = plain(seen).replace(&world.root().display().to_string(), "$ROOT");
     shown.split_once("stderr -----\n").unwrap().1.to_owned()

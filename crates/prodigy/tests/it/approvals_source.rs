@@ -3,7 +3,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::{
@@ -83,7 +83,7 @@ fn a_policy_with_another_ending_is_noticed() {
 }
 
 /// Makes a world in which Carol has to sign, with the signers committed.
-fn signed() -> (World, String) {
+fn signed() -> (TestEnv, String) {
     let more = "    identity: signed\n    allowed_signers: .prodigy/allowed_signers\n";
     let world = office(&format!("{POLICY}{more}"), &["a"]);
     let key = world.root().join("carol.key").display().to_string();
@@ -132,7 +132,7 @@ map:
 ";
 
 /// Makes a world in which item `a` is denied and item `b` changes the policy to a lax one.
-fn meddled(commits: &str) -> World {
+fn meddled(commits: &str) -> TestEnv {
     let world = failing(MEDDLING, &[]);
     fails_with(&world, "a", "denied");
     let write =

@@ -3,7 +3,7 @@
 
 use std::{fs, process::Command};
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use regex::Regex;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ approver_groups:
 ";
 
 /// Makes a world in which Ann ran a job of which items wait for somebody to agree.
-pub(crate) fn office(policy: &str, items: &[&str]) -> World {
+pub(crate) fn office(policy: &str, items: &[&str]) -> TestEnv {
     let world = failing(WORKFLOW, &[]);
     for item in items {
         fails_with(&world, item, "denied");
@@ -44,14 +44,14 @@ pub(crate) fn office(policy: &str, items: &[&str]) -> World {
 }
 
 /// Writes the policy and commits it.
-pub(crate) fn rule(world: &World, policy: &str) {
+pub(crate) fn rule(world: &TestEnv, policy: &str) {
     world.write(".prodigy/replay-policy.yml", policy.trim_start());
     world.git(&["add", ".prodigy/replay-policy.yml"]);
     world.git(&["commit", "--quiet", "--message", "Write the policy"]);
 }
 
 /// Returns a command of prodigy that somebody types.
-pub(crate) fn typed(world: &World, who: &str, args: &[&str]) -> Command {
+pub(crate) fn typed(world: &TestEnv, who: &str, args: &[&str]) -> Command {
     let settings = world.root().join(format!("{who}.gitconfig"));
     fs::write(&settings, format!("[user]\nemail = {who}@example.com\n")).unwrap();
     let mut command = world.prodigy_command(args);
@@ -60,22 +60,22 @@ pub(crate) fn typed(world: &World, who: &str, args: &[&str]) -> Command {
 }
 
 /// Runs prodigy as somebody.
-pub(crate) fn by(world: &World, who: &str, args: &[&str]) -> Seen {
+pub(crate) fn by(world: &TestEnv, who: &str, args: &[&str]) -> CommandOutput {
     world.seen(&typed(world, who, args).output().unwrap())
 }
 
 /// Asks for a replay as somebody.
-pub(crate) fn retry(world: &World, who: &str, more: &[&str]) -> Seen {
+pub(crate) fn retry(world: &TestEnv, who: &str, more: &[&str]) -> CommandOutput {
     by(world, who, &[&["dlq", "retry", "job", "item-001", "-y"], more].concat())
 }
 
 /// Agrees to what has a digest.
-pub(crate) fn approve(world: &World, who: &str, digest: &str) -> Seen {
+pub(crate) fn approve(world: &TestEnv, who: &str, digest: &str) -> CommandOutput {
     by(world, who, &["dlq", "approve", "job", "item-001", "--expect", digest])
 }
 
 /// Returns the request about the first item, as JSON.
-pub(crate) fn request(world: &World) -> Value {
+pub(crate) fn request(world: &TestEnv) -> Value {
     let listed = by(world, "eve", &["dlq", "approvals", "job", "--json"]);
     assert_code(&listed, 0);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
@@ -83,14 +83,14 @@ pub(crate) fn request(world: &World) -> Value {
 }
 
 /// Asks for a replay as Ben, and returns what is to be agreed to.
-pub(crate) fn ask(world: &World) -> String {
+pub(crate) fn ask(world: &TestEnv) -> String {
     assert_code(&retry(world, "ben", &[]), 8);
     request(world)["digest"].as_str().unwrap().to_owned()
 }
 
 /// Says why somebody's agreement is refused, and that nothing came of it.
 #[track_caller]
-pub(crate) fn refused(world: &World, who: &str, digest: &str) -> String {
+pub(crate) fn refused(world: &TestEnv, who: &str, digest: &str) -> String {
     let before = letter(world, "item-001");
     let seen = approve(world, who, digest);
     assert_code(&seen, 1);
@@ -102,7 +102,7 @@ pub(crate) fn refused(world: &World, who: &str, digest: &str) -> String {
 }
 
 /// Returns the audit trail: who did what, with what outcome, and what was decided.
-pub(crate) fn audited(world: &World) -> Vec<String> {
+pub(crate) fn audited(world: &TestEnv) -> Vec<String> {
     let shown = by(world, "eve", &["audit", "show", "--json"]);
     assert_code(&shown, 0);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
@@ -115,7 +115,7 @@ pub(crate) fn audited(world: &World) -> Vec<String> {
 }
 
 /// Returns the replays: which item, who, and whether an agreement was used up.
-pub(crate) fn replays(world: &World) -> String {
+pub(crate) fn replays(world: &TestEnv) -> String {
     let line = |record: &Value| {
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let used = if record["allowed"]["approval"].is_string() { "approved" } else { "alone" };
@@ -125,7 +125,7 @@ pub(crate) fn replays(world: &World) -> String {
 }
 
 /// Replaces what is different every time.
-pub(crate) fn plain(seen: &Seen) -> String {
+pub(crate) fn plain(seen: &CommandOutput) -> String {
     let text = stable(seen);
     let commit = Regex::new("(?m)^(commit    |changed .* )[0-9a-f]{10,40}$").unwrap();
     let text = commit.replace_all(&text, "$1[commit]");

@@ -5,45 +5,45 @@ use std::fs;
 use insta::assert_snapshot;
 use prodigy_core::{
     Timestamp,
-    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewAuditRecord},
 };
 use prodigy_engine::{
-    audit::{Audit, reference},
+    audit::{AuditTrail, reference},
     git::{Git, Repo},
 };
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use regex::Regex;
 
 use crate::fixture::{at, layout, record, started, world};
 
 /// Returns what a record says about an item.
-fn said(entry: &str, action: AuditAction, outcome: AuditOutcome) -> NewRecord {
+fn said(entry: &str, action: AuditAction, outcome: AuditOutcome) -> NewAuditRecord {
     let job = "job".parse().unwrap();
-    NewRecord {
+    NewAuditRecord {
         entry: entry.to_owned(),
         revision: 1,
         outcome,
-        ..NewRecord::new("ada@example.com", IdentityKind::Asserted, action, job)
+        ..NewAuditRecord::new("ada@example.com", IdentityKind::Asserted, action, job)
     }
 }
 
 /// Appends records, so many milliseconds after the first moment.
-fn append(world: &World, milliseconds: i64, records: Vec<NewRecord>) {
+fn append(world: &TestEnv, milliseconds: i64, records: Vec<NewAuditRecord>) {
     append_at(world, at(milliseconds), records);
 }
 
 /// Appends records.
-pub(crate) fn append_at(world: &World, now: Timestamp, records: Vec<NewRecord>) {
+pub(crate) fn append_at(world: &TestEnv, now: Timestamp, records: Vec<NewAuditRecord>) {
     let command = world.command("git");
     let env = command.get_envs().filter(|(name, _)| *name != "PATH");
     let env = env.map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
     let repo = Repo::discover_with(Git::with_env(env), &world.repo()).unwrap();
-    let audit = Audit::open(&layout(world), &repo).unwrap();
+    let audit = AuditTrail::open(&layout(world), &repo).unwrap();
     audit.append(records, now).unwrap();
 }
 
 /// Returns a world whose audit trail has five records.
-fn five() -> World {
+fn five() -> TestEnv {
     let world = world();
     let mut replay = said("item-001", AuditAction::Replay, AuditOutcome::Intended);
     replay.decision = Some("auto_replay".to_owned());
@@ -63,16 +63,16 @@ fn five() -> World {
     world
 }
 
-fn text(world: &World) -> String {
+fn text(world: &TestEnv) -> String {
     fs::read_to_string(layout(world).audit_file()).unwrap()
 }
 
-fn put(world: &World, text: &str) {
+fn put(world: &TestEnv, text: &str) {
     fs::write(layout(world).audit_file(), text).unwrap();
 }
 
 /// Returns what a person sees, without the reference, which is different every time.
-fn seen(world: &World, args: &[&str]) -> String {
+fn seen(world: &TestEnv, args: &[&str]) -> String {
     let said = world.prodigy(args).to_string().replace(&reference(&layout(world)), "$REFERENCE");
     // The hashes cover where a record comes from, which is another machine every time.
     let origin = Regex::new(r#""(os_user|host)": "[^"]*""#).unwrap();
@@ -83,7 +83,7 @@ fn seen(world: &World, args: &[&str]) -> String {
     Regex::new(" column [0-9]+").unwrap().replace_all(&said, "").into_owned()
 }
 
-fn verify(world: &World) -> String {
+fn verify(world: &TestEnv) -> String {
     seen(world, &["audit", "verify"])
 }
 
@@ -366,7 +366,7 @@ fn a_line_that_cannot_be_read_does_not_hide_the_others() {
 
 #[test]
 fn outside_of_a_repository_a_trail_cannot_be_checked() {
-    let world = World::new(env!("CARGO_BIN_EXE_prodigy"));
+    let world = TestEnv::new(env!("CARGO_BIN_EXE_prodigy"));
     assert_snapshot!(world.prodigy(&["audit", "verify"]), @"
     ----- stderr -----
     error: `$ROOT` is not in a git repository

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use prodigy_core::audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord};
-use prodigy_testkit::World;
+use prodigy_core::audit::{AuditAction, AuditOutcome, IdentityKind, NewAuditRecord};
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     map_world::{assert_code, go, of_type},
 };
 
-fn replayed() -> World {
+fn replayed() -> TestEnv {
     let world = failing(WORKFLOW, &["b", "c"]);
     assert_code(&go(&world), 0);
     mend(&world, "b");
@@ -22,7 +22,7 @@ fn replayed() -> World {
 }
 
 /// Deletes the trail and everything that anchors it.
-fn delete_trail(world: &World) {
+fn delete_trail(world: &TestEnv) {
     fs::remove_dir_all(world.home().join("audit")).unwrap();
     for line in world.git(&["for-each-ref", "--format=%(refname)", "refs/prodigy/audit"]).lines() {
         world.git(&["update-ref", "-d", line]);
@@ -95,7 +95,7 @@ fn times_that_go_back_are_noted() {
     let world = world();
     let said = || {
         let job = "job".parse().unwrap();
-        let record = NewRecord::new("ada", IdentityKind::Asserted, AuditAction::Drop, job);
+        let record = NewAuditRecord::new("ada", IdentityKind::Asserted, AuditAction::Drop, job);
         record.with_outcome(AuditOutcome::Done)
     };
     append_at(&world, at(60_000), vec![said()]);

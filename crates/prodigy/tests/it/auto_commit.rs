@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     map_world::{assert_code, counts, go, map_world, of_type},
@@ -21,11 +21,11 @@ agents:
       - { prompt: judge, answer: '{"completion_percentage": 100}', edits: [{ path: verdict.txt, content: "x\n" }] }
 "#;
 
-fn editors(map: &str) -> World {
+fn editors(map: &str) -> TestEnv {
     map_world(&format!("{map}{EDITOR}"))
 }
 
-fn on_main(world: &World) -> String {
+fn on_main(world: &TestEnv) -> String {
     world.git(&["ls-tree", "-r", "--name-only", "main"])
 }
 

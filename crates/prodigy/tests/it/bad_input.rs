@@ -9,16 +9,16 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use regex::Regex;
 
-use crate::stories::{Started, records, run, run_with, stable, world};
+use crate::stories::{SpawnedProdigy, records, run, run_with, stable, world};
 
 const PRODIGY: &str = env!("CARGO_BIN_EXE_prodigy");
 
 /// Checks that a refusal left no job, no worktree and no branch.
 #[track_caller]
-fn assert_nothing_made(world: &World) {
+fn assert_nothing_made(world: &TestEnv) {
     for part in ["events", "state/repo/mapreduce", "worktrees", "logs"] {
         assert!(!world.home().join(part).exists(), "{part}");
     }
@@ -29,7 +29,7 @@ fn assert_nothing_made(world: &World) {
 
 #[test]
 fn a_place_without_a_usable_repository_is_refused() {
-    let world = World::new(PRODIGY);
+    let world = TestEnv::new(PRODIGY);
     fs::write(world.root().join("w.yml"), "- shell: ls\n").unwrap();
     assert_snapshot!(world.prodigy(&["run", "w.yml"]), @"
     ----- stderr -----
@@ -175,7 +175,7 @@ fn a_file_that_is_no_workflow_is_refused() {
     fs::remove_dir(world.repo().join("workflow.yml")).unwrap();
     let fifo = world.repo().join("workflow.yml");
     assert!(world.command("mkfifo").arg(&fifo).status().unwrap().success());
-    assert_snapshot!(stable(&Started::new(&world, &["run", "workflow.yml"]).seen(&world)), @"
+    assert_snapshot!(stable(&SpawnedProdigy::new(&world, &["run", "workflow.yml"]).seen(&world)), @"
     ----- stderr -----
     error: `workflow.yml` is not a regular file
 

@@ -1,11 +1,11 @@
 //! `prodigy batch`.
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::stories::{self, records};
 
-fn world() -> World {
+fn world() -> TestEnv {
     let world = stories::world("- shell: 'true'\n");
     for name in ["a", "b c", "$(touch hacked)"] {
         world.write(&format!("src/{name}.txt"), "text\n");
@@ -14,7 +14,7 @@ fn world() -> World {
     world
 }
 
-fn batch(world: &World, args: &[&str]) -> prodigy_testkit::Seen {
+fn batch(world: &TestEnv, args: &[&str]) -> prodigy_testkit::CommandOutput {
     world.prodigy(&[&["batch"], args, &["-y", "--job-id", "job"]].concat())
 }
 

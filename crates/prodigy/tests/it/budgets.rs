@@ -4,13 +4,13 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use regex::Regex;
 use serde_json::Value;
 
 use crate::{
     map_world::{assert_code, beside, counts, go, has_told, letter, map_world, of_type, started},
-    stories::{Started, events, stable},
+    stories::{SpawnedProdigy, events, stable},
 };
 
 /// Returns a workflow with items that cost half a dollar each, one at a time.
@@ -24,17 +24,17 @@ fn costly(budget: &str, items: &str) -> String {
 }
 
 /// Runs the workflow as another job.
-fn run_as(world: &World, job: &str) -> Seen {
+fn run_as(world: &TestEnv, job: &str) -> CommandOutput {
     world.prodigy(&["run", "workflow.yml", "-y", "--job-id", job])
 }
 
 /// Returns what a person sees, without the day.
-fn dateless(seen: &Seen) -> String {
+fn dateless(seen: &CommandOutput) -> String {
     Regex::new(r"\d{4}-\d\d-\d\d").unwrap().replace_all(&stable(seen), "[day]").into_owned()
 }
 
 /// Returns the lines of the daybook, without their times.
-fn daybook(world: &World) -> String {
+fn daybook(world: &TestEnv) -> String {
     let mut lines = Vec::new();
     for entry in fs::read_dir(world.home().join("spending")).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
@@ -196,7 +196,7 @@ fn what_another_job_spends_meanwhile_counts() {
          \x20     timeout: 20s\n\
          \x20   - claude: fix\n",
     );
-    let mut first = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut first = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     first.until(&world, "it has begun", || world.root().join("begun").exists());
     world.write(
         "other.yml",
@@ -270,7 +270,7 @@ fn a_daybook_that_cannot_be_written_is_a_warning_unless_a_budget_depends_on_it()
     assert_code(&run_as(&world, "second"), 0);
 }
 
-fn write_budget(world: &World, budget: &str) {
+fn write_budget(world: &TestEnv, budget: &str) {
     crate::map_world::write_workflow(world, &costly(budget, "[a, b]"));
     world.commit_all("Change the budget");
 }

@@ -2,19 +2,19 @@
 
 use std::{fs, thread};
 
-use prodigy_testkit::{World, killing::check_processes};
+use prodigy_testkit::{TestEnv, killing::check_processes};
 use serde_json::Value;
 
 use crate::{
     map_world::{assert_code, map_world, of_type},
-    stories::{Started, world as plain_world},
+    stories::{SpawnedProdigy, world as plain_world},
 };
 
 /// An agent that costs half a dollar each time.
 const COSTLY: &str = "agents: { claude: { type: simulated, rules: [{ prompt: ^judge, answer: '{\"status\": \"complete\"}', cost_usd: 0.5 }, { answer: done, cost_usd: 0.5, edits: [{ path: work.txt, content: \"x\\n\", append: true }] }] } }\n";
 
 /// Returns what all agents of the job cost.
-fn cost(world: &World) -> f64 {
+fn cost(world: &TestEnv) -> f64 {
     of_type(world, "agent_usage").iter().filter_map(|record| record["cost_usd"].as_f64()).sum()
 }
 
@@ -22,7 +22,7 @@ fn cost(world: &World) -> f64 {
 fn check(place: &str, most: f64, workflow: &str) {
     let world = map_world(&format!("{COSTLY}budget: {{ job_usd: 1 }}\n{workflow}"));
     let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
-    let seen = Started::new(&world, &args).seen(&world);
+    let seen = SpawnedProdigy::new(&world, &args).seen(&world);
     assert_eq!(seen.code, Some(6), "{place}: {seen}");
     assert!(cost(&world) <= most, "{place}: cost {}: {seen}", cost(&world));
     let paused = of_type(&world, "job_paused");
@@ -32,7 +32,7 @@ fn check(place: &str, most: f64, workflow: &str) {
     check_processes(&world).unwrap();
     // With more money it goes on from there.
     let resume = ["resume", "job", "--budget-usd", "100"];
-    let seen = Started::new(&world, &resume).seen(&world);
+    let seen = SpawnedProdigy::new(&world, &resume).seen(&world);
     let is_failed = ["retries", "the handler of an item"].contains(&place);
     assert_eq!(seen.code, Some(i32::from(is_failed)), "{place}: {seen}");
 }
@@ -119,19 +119,19 @@ fn the_summary_of_a_spent_budget_says_what_is_kept() {
     let steps = "map:\n  input: { items: [x] }\n  agent_template: [{ claude: p1 }, { claude: p2 }, { claude: p3 }]\n";
     let world = map_world(&format!("{COSTLY}budget: {{ job_usd: 1 }}\n{steps}"));
     let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
-    let seen = Started::new(&world, &args).seen(&world);
+    let seen = SpawnedProdigy::new(&world, &args).seen(&world);
     assert_code(&seen, 6);
     let line = "kept: 1 item waits in the middle with 2 finished steps; it goes on from there";
     assert!(seen.to_string().contains(line), "{seen}");
     assert!(!seen.to_string().contains("came to nothing"), "nothing of it is lost: {seen}");
-    let resumed = Started::new(&world, &["resume", "job", "--budget-usd", "5"]).seen(&world);
+    let resumed = SpawnedProdigy::new(&world, &["resume", "job", "--budget-usd", "5"]).seen(&world);
     assert_code(&resumed, 0);
     assert_eq!(world.read("work.txt"), "x\nx\nx\n", "each was paid for once");
     assert!((cost(&world) - 1.5).abs() < 1e-9, "{}", cost(&world));
 }
 
 /// A job that was stopped by the budget of the day and resumed with a larger one.
-pub(crate) fn resumed_with_more() -> World {
+pub(crate) fn resumed_with_more() -> TestEnv {
     let map = "map: { input: { items: [x] }, agent_template: [{ claude: p1 }, { claude: p2 }, { claude: p3 }] }\n";
     let world = map_world(&format!("{COSTLY}budget: {{ day_usd: 1 }}\n{map}"));
     assert_code(&world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]), 6);
@@ -146,11 +146,11 @@ fn suspended_work_goes_on_with_a_changed_budget_and_starts_over_with_other_steps
     for (change, paid) in [(("day_usd: 1", "day_usd: 9"), 3), (("p3", "p4"), 5)] {
         let world = map_world(&format!("{COSTLY}budget: {{ day_usd: 1 }}\n{steps}"));
         let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
-        assert_code(&Started::new(&world, &args).seen(&world), 6);
+        assert_code(&SpawnedProdigy::new(&world, &args).seen(&world), 6);
         let text = world.read("workflow.yml").replace("day_usd: 1", "day_usd: 9");
         world.write("workflow.yml", text.replace(change.0, change.1));
         let resume = ["resume", "job", "--use-current-workflow"];
-        let seen = Started::new(&world, &resume).seen(&world);
+        let seen = SpawnedProdigy::new(&world, &resume).seen(&world);
         assert_code(&seen, 0);
         assert_eq!(of_type(&world, "agent_usage").len(), paid, "{change:?}: {seen}");
         let is_said =
@@ -166,7 +166,7 @@ fn replays_keep_the_budget() {
     ));
     assert_code(&world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]), 1);
     fs::write(world.root().join("mended"), "").unwrap();
-    let seen = Started::new(&world, &["dlq", "retry", "job"]).seen(&world);
+    let seen = SpawnedProdigy::new(&world, &["dlq", "retry", "job"]).seen(&world);
     assert_code(&seen, 6);
     assert!((cost(&world) - 1.0).abs() < 1e-9, "{}: {seen}", cost(&world));
 }
@@ -177,7 +177,7 @@ fn two_jobs_keep_the_budget_of_the_day_together() {
         "{COSTLY}budget: {{ day_usd: 2 }}\nsteps:\n  - foreach: {{ input: [1, 2, 3, 4, 5, 6, 7, 8], do: [{{ claude: \"p${{item}}\" }}] }}\n"
     );
     let world = plain_world(&workflow);
-    let run = |job: &str| Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", job]);
+    let run = |job: &str| SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", job]);
     let (one, other) = (run("job"), run("other"));
     for started in [one, other] {
         assert_code(&started.seen(&world), 6);

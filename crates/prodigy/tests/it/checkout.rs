@@ -1,14 +1,14 @@
 //! The user's checkout while a job runs: what changes in it is told, and nothing is put back.
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use regex::Regex;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
     map_world::{go, map_world},
-    stories::{Started, records, run, run_with, stable, world},
+    stories::{SpawnedProdigy, records, run, run_with, stable, world},
 };
 
 /// Returns a text with the hashes of commits and of what is staged replaced.
@@ -20,7 +20,7 @@ fn hidden(text: &str) -> String {
 
 /// Returns what the journal says about the checkout: one line for each change, with the
 /// record that comes next.
-fn told(world: &World) -> String {
+fn told(world: &TestEnv) -> String {
     let records = records(world);
     let mut lines = Vec::new();
     for (record, next) in records.iter().zip(records.iter().skip(1)) {
@@ -39,7 +39,7 @@ fn told(world: &World) -> String {
 
 /// Makes a world with a branch `side`, a tag and a stash, and a step that does something to
 /// the checkout.
-fn user_world(step: &str) -> World {
+fn user_world(step: &str) -> TestEnv {
     let world = world("- shell: 'true'\n");
     let root = world.root().display().to_string();
     let text = format!("- name: astray\n  shell: |\n    cd ROOT/repo\n    {step}\n");
@@ -206,7 +206,7 @@ fn what_a_killed_run_changed_is_told_by_the_next() {
     world.write("workflow.yml", text.replace("ROOT", &root));
     world.commit_all("Sleep");
     world.git(&["branch", "side", "HEAD~1"]);
-    let mut started = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut started = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     started.until(&world, "the step begins", || world.root().join("begun").exists());
     started.signal(Signal::KILL);
     started.seen(&world);
@@ -244,7 +244,7 @@ fn a_merge_that_was_cut_off_is_not_told() {
         merge:\n  - shell: git -C ROOT/repo merge --quiet \"${merge.source_branch}\"; test -e ROOT/begun || { touch ROOT/begun; sleep 300; }\n";
     world.write("workflow.yml", text.replace("ROOT", &world.root().display().to_string()));
     world.commit_all("Merge slowly");
-    let mut started = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut started = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     started.until(&world, "the merge begins", || world.root().join("begun").exists());
     started.signal(Signal::KILL);
     started.seen(&world);

@@ -7,16 +7,16 @@
 use std::time::Duration;
 
 use prodigy_testkit::{
-    World,
+    TestEnv,
     killing::check_processes,
-    model::{Behaviour, ModelScript, ScriptedModel},
+    model::{ModelBehaviour, ModelScript, ScriptedModel},
 };
 use rustix::process::Signal;
 
 use crate::{
     map_world::{assert_code, has_told, of_type},
     real_world::{codex_world, deaths},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -26,16 +26,18 @@ const MAP: &str = "map: { input: { items: [x] }, agent_template: [{ shell: 'echo
 
 /// Returns a model that edits a file, meets its limit before it can say so, and then answers.
 fn edit_then_limit() -> ScriptedModel {
-    let acts = Behaviour::EditThenLimit(HOUR).times(1).then(Behaviour::Answer("done".to_owned()));
+    let acts = ModelBehaviour::EditThenLimit(HOUR)
+        .times(1)
+        .then(ModelBehaviour::Answer("done".to_owned()));
     ScriptedModel::start(ModelScript::new(acts))
 }
 
 /// Runs a job into its limit and resumes it, now that the limit is lifted.
-fn run_and_resume(world: &World, case: &str) {
-    let stopped = Started::new(world, &RUN).seen(world);
+fn run_and_resume(world: &TestEnv, case: &str) {
+    let stopped = SpawnedProdigy::new(world, &RUN).seen(world);
     assert_eq!(stopped.code, Some(75), "{case}: {stopped:?}");
     assert_eq!(of_type(world, "quota_paused").len(), 1, "{case}");
-    let resumed = Started::new(world, &RESUME).seen(world);
+    let resumed = SpawnedProdigy::new(world, &RESUME).seen(world);
     assert_eq!(resumed.code, Some(0), "{case}: {resumed:?}");
     assert_eq!(deaths(world), "", "{case}");
     check_processes(world).unwrap();
@@ -83,20 +85,21 @@ fn codex_keeps_its_edit_across_a_limit_in_every_phase() {
 
 #[test]
 fn codex_gets_through_a_loop_with_judges_and_a_kill_in_the_pause() {
-    let verdict = Behaviour::Answer(
+    let verdict = ModelBehaviour::Answer(
         r#"{"completion_percentage": 100, "status": "complete", "missing": []}"#.to_owned(),
     );
-    let refused_once = Behaviour::LimitFor(HOUR).times(1).then(verdict.clone());
-    let script =
-        ModelScript::new(Behaviour::Edit).on("Judge. item=p2", refused_once).on("Judge", verdict);
+    let refused_once = ModelBehaviour::LimitFor(HOUR).times(1).then(verdict.clone());
+    let script = ModelScript::new(ModelBehaviour::Edit)
+        .on("Judge. item=p2", refused_once)
+        .on("Judge", verdict);
     let model = ScriptedModel::start(script);
     let workflow = "map:\n  input: { items: [x] }\n  agent_template:\n    - foreach:\n        input: [p1, p2]\n        do:\n          - codex: \"Work. item=${item}\"\n            validate: { commands: [{ codex: \"Judge. item=${item}\" }] }\n";
     let world = codex_world(&model, workflow);
-    let mut started = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut started = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     started.until(&world, "it is paused", || has_told(&world, "quota_paused"));
     started.signal(Signal::KILL);
     started.seen(&world);
-    assert_code(&Started::new(&world, &["resume", "job", "--now"]).seen(&world), 0);
+    assert_code(&SpawnedProdigy::new(&world, &["resume", "job", "--now"]).seen(&world), 0);
     for name in ["p1", "p2"] {
         assert_eq!(world.read(&format!("{name}.txt")), format!("{name} is done\n"));
     }
@@ -110,7 +113,7 @@ fn codex_gets_through_a_loop_with_judges_and_a_kill_in_the_pause() {
 #[test]
 fn codex_resolves_a_conflict_after_a_limit() {
     let both = "printf 'one\\ntwo\\n' >same.txt && git add same.txt";
-    let acts = Behaviour::LimitFor(HOUR).times(1).then(Behaviour::Shell(both.to_owned()));
+    let acts = ModelBehaviour::LimitFor(HOUR).times(1).then(ModelBehaviour::Shell(both.to_owned()));
     let model = ScriptedModel::start(ModelScript::new(acts));
     let workflow = "map:\n  input: { items: [one, two] }\n  item_key: item\n  max_parallel: 2\n  on_conflict: codex\n  agent_template:\n    - shell: \"touch ROOT/${item}; until test -e ROOT/one -a -e ROOT/two; do sleep 0.05; done; echo ${item} >same.txt\"\n      auto_commit: true\n";
     let world = codex_world(&model, workflow);

@@ -5,7 +5,7 @@ use std::fs;
 use insta::assert_snapshot;
 use prodigy_testkit::{
     killing::check_processes,
-    model::{Behaviour, ModelScript, ScriptedModel},
+    model::{ModelBehaviour, ModelScript, ScriptedModel},
 };
 
 use crate::{
@@ -24,10 +24,10 @@ fn readme_example() -> String {
 
 #[test]
 fn the_readme_example_commits() {
-    let script = ModelScript::new(Behaviour::Answer("what?".to_owned()))
-        .on("comments to src/lib.rs", Behaviour::CommitAs("lib".to_owned()))
-        .on("comments to src/other.rs", Behaviour::CommitAs("other".to_owned()))
-        .on("Sum up 2 of 2", Behaviour::CommitAs("changes".to_owned()));
+    let script = ModelScript::new(ModelBehaviour::Answer("what?".to_owned()))
+        .on("comments to src/lib.rs", ModelBehaviour::CommitAs("lib".to_owned()))
+        .on("comments to src/other.rs", ModelBehaviour::CommitAs("other".to_owned()))
+        .on("Sum up 2 of 2", ModelBehaviour::CommitAs("changes".to_owned()));
     let model = ScriptedModel::start(script);
     let world = claude_world(&model, &readme_example());
     world.write("src/lib.rs", "mod other;\n");
@@ -43,10 +43,12 @@ fn the_readme_example_commits() {
 
 /// Returns what Claude Code could do of some commands, each in an item of its own.
 fn committed(commands: &[(&str, &str)], step: &str) -> String {
-    let script =
-        commands.iter().fold(ModelScript::new(Behaviour::Commit), |script, (item, command)| {
-            script.on(&format!("item={item}."), Behaviour::Shell((*command).to_owned()))
-        });
+    let script = commands.iter().fold(
+        ModelScript::new(ModelBehaviour::Commit),
+        |script, (item, command)| {
+            script.on(&format!("item={item}."), ModelBehaviour::Shell((*command).to_owned()))
+        },
+    );
     let model = ScriptedModel::start(script);
     let items: Vec<&str> = commands.iter().map(|(item, _)| *item).collect();
     let world = claude_world(
@@ -135,7 +137,7 @@ fn a_program_that_changes_nothing_has_not_committed() {
 
 #[test]
 fn codex_that_must_commit_has_its_changes_committed() {
-    let model = ScriptedModel::start(ModelScript::new(Behaviour::Edit));
+    let model = ScriptedModel::start(ModelScript::new(ModelBehaviour::Edit));
     let world = codex_world(
         &model,
         "map: { input: { items: [a] }, item_key: item, agent_template: [{ codex: 'Work. item=${item}', commit_required: true }] }\n",

@@ -6,10 +6,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_prodigy"))
+fn world() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_prodigy"))
 }
 
 #[test]

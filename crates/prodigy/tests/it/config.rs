@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
-fn world() -> World {
-    World::with_repo(env!("CARGO_BIN_EXE_prodigy"))
+fn world() -> TestEnv {
+    TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"))
 }
 
 /// Writes the user's own configuration file.
-fn user_config(world: &World, text: &str) {
+fn user_config(world: &TestEnv, text: &str) {
     world.write("../user/.config/prodigy/config.yml", text);
 }
 

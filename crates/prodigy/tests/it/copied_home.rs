@@ -2,7 +2,7 @@
 
 use std::{fs, process::Command};
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::{
@@ -20,7 +20,7 @@ map:
 ";
 
 /// Changes what the job knows of the place that it was worked on in.
-fn change_place(world: &World, change: impl Fn(&mut Value)) {
+fn change_place(world: &TestEnv, change: impl Fn(&mut Value)) {
     let path = world.home().join("state/repo/mapreduce/jobs/job/places.jsonl");
     let text = fs::read_to_string(&path).unwrap();
     let mut place: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
@@ -29,7 +29,7 @@ fn change_place(world: &World, change: impl Fn(&mut Value)) {
 }
 
 /// Returns a world with a failed job that another machine worked on.
-fn copied() -> World {
+fn copied() -> TestEnv {
     let world = map_world(FAILS);
     assert_code(&go(&world), 1);
     fs::write(world.root().join("mended"), "").unwrap();

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ exec sleep 30
 "#;
 
 /// Makes a world in which `claude` is that program.
-pub(crate) fn claude_world(workflow: &str) -> World {
+pub(crate) fn claude_world(workflow: &str) -> TestEnv {
     let world = world(workflow).env("PRODIGY_DURABILITY", "relaxed").env("PRODIGY_GRACE", "300ms");
     let root = world.root().display().to_string();
     program(&world, "claude", &CLAUDE.replace("ROOT", &root));
@@ -49,7 +49,7 @@ pub(crate) fn claude_world(workflow: &str) -> World {
 }
 
 /// Returns what each agent cost, as the journal says it.
-fn costs(world: &World) -> String {
+fn costs(world: &TestEnv) -> String {
     let lines = of_type(world, "agent_usage").into_iter().map(|usage| {
         let cost = usage["cost_usd"].as_f64().map_or("unknown".to_owned(), |it| format!("{it:.2}"));
         let estimated = if usage["estimated"] == true { " estimated" } else { "" };
@@ -59,7 +59,7 @@ fn costs(world: &World) -> String {
 }
 
 /// Returns the line of a person's view that begins with a word.
-fn line(seen: &Seen, start: &str) -> String {
+fn line(seen: &CommandOutput, start: &str) -> String {
     let all = [&*seen.stderr, &*seen.stdout].concat();
     let found = all.lines().find(|line| line.trim_start().starts_with(start));
     assert!(found.is_some(), "no line `{start}` in {seen}");
@@ -67,14 +67,14 @@ fn line(seen: &Seen, start: &str) -> String {
 }
 
 /// Returns the job of `jobs show --json`.
-fn job(world: &World) -> Value {
+fn job(world: &TestEnv) -> Value {
     let shown = world.prodigy(&["jobs", "show", "job", "--json"]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
     shown["job"].clone()
 }
 
 /// Returns all that the books of the days say, rounded to cents.
-fn of_days(world: &World) -> String {
+fn of_days(world: &TestEnv) -> String {
     let mut sum = 0.0;
     for file in fs::read_dir(world.home().join("spending")).unwrap() {
         let path = file.unwrap().path();
@@ -141,7 +141,7 @@ fn work_after_a_result_is_added_to_what_the_result_said() {
 }
 
 /// Makes a world in which an agent with prices ended without a result.
-pub(crate) fn with_prices() -> World {
+pub(crate) fn with_prices() -> TestEnv {
     let world = claude_world(
         "agents: { claude: { type: claude, prices: { input: 100, output: 1000, cache_read: 10, cache_write: 125 } } }\nbudget: { job_usd: 9, on_unknown: stop }\nsteps:\n- claude: killed\n",
     );
@@ -203,13 +203,13 @@ fn a_price_without_its_other_half_is_refused() {
 }
 
 /// Returns the records of one type of a job that may not have begun.
-fn of_type_if_any(world: &World, kind: &str) -> Vec<Value> {
+fn of_type_if_any(world: &TestEnv, kind: &str) -> Vec<Value> {
     let has_begun = world.home().join("events/repo/job").is_dir();
     if has_begun { of_type(world, kind) } else { Vec::new() }
 }
 
 /// Kills prodigy when the transcript of an item holds what its agent used.
-fn kill_at_work(world: &World, run: crate::stories::Started, times: usize) {
+fn kill_at_work(world: &TestEnv, run: crate::stories::SpawnedProdigy, times: usize) {
     let mut run = run;
     run.until(world, "the agent is at work", || {
         let log = world.home().join("logs/repo/job/item-002/attempt-1.jsonl");
@@ -232,7 +232,7 @@ fn what_an_agent_used_before_prodigy_was_killed_is_counted_once() {
     assert_eq!(kept.len(), 1);
     let shown = world.prodigy(&["jobs", "show", "job"]);
     assert!(line(&shown, "cost ").contains("at least $0.30"), "{shown}");
-    kill_at_work(&world, crate::stories::Started::new(&world, &["resume", "job"]), 2);
+    kill_at_work(&world, crate::stories::SpawnedProdigy::new(&world, &["resume", "job"]), 2);
     assert_eq!(costs(&world), "1 0.30, 1 0.60 estimated");
     // As if the first resume had been cut off before it could forget the run.
     for (path, text) in &kept {

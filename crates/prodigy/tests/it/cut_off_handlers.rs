@@ -3,12 +3,12 @@
 
 use std::fs;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::Signal;
 
 use crate::{
     map_world::{assert_code, beside, map_world, of_type, started},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 const WORKFLOW: &str = r#"
@@ -31,7 +31,7 @@ map:
 "#;
 
 /// Cuts a run off while the handler is at work.
-fn cut_off(world: &World, mut run: Started, signal: Signal) {
+fn cut_off(world: &TestEnv, mut run: SpawnedProdigy, signal: Signal) {
     let waits = world.root().join("waits");
     run.until(world, "the handler runs", || waits.exists());
     fs::remove_file(&waits).unwrap();
@@ -40,12 +40,12 @@ fn cut_off(world: &World, mut run: Started, signal: Signal) {
 }
 
 /// Cuts the handler off by signals, one run after the other, and lets it finish at last.
-pub(crate) fn handled_after(signals: &[Signal]) -> World {
+pub(crate) fn handled_after(signals: &[Signal]) -> TestEnv {
     let world = map_world(WORKFLOW);
     for (number, signal) in signals.iter().enumerate() {
         let run = match number {
             0 => started(&world),
-            _ => Started::new(&world, &["resume", "job", "-y"]),
+            _ => SpawnedProdigy::new(&world, &["resume", "job", "-y"]),
         };
         cut_off(&world, run, *signal);
     }
@@ -56,7 +56,7 @@ pub(crate) fn handled_after(signals: &[Signal]) -> World {
 }
 
 #[track_caller]
-fn assert_handled(world: &World, times: usize) {
+fn assert_handled(world: &TestEnv, times: usize) {
     assert_eq!(beside(world, "tries"), "try\n", "the item is not tried again");
     assert_eq!(beside(world, "handled"), "uncommitted committed 1\n".repeat(times));
     let counts = ["agent_started", "agent_failed", "handler_restarted", "item_skipped"]

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use rustix::{
     fs::{CWD, FileType, Mode, OFlags, mknodat},
     process::Signal,
@@ -46,7 +46,7 @@ error_policy: { retry_config: { max_attempts: 1 } }
 
 /// The part of the update that is the last one done.
 #[derive(Clone, Copy, Debug)]
-enum LastPart {
+enum UpdateStage {
     /// The first files of the result have taken their places.
     Files,
     /// The branch has moved, and the index has not followed.
@@ -54,20 +54,20 @@ enum LastPart {
 }
 
 /// Makes a world whose job was killed after a part of the update of the checkout.
-fn half_updated(last: LastPart) -> World {
+fn half_updated(last: UpdateStage) -> TestEnv {
     match last {
-        LastPart::Files => killed_among_files(),
-        LastPart::Branch => killed_behind_the_branch(MANY_FILES),
+        UpdateStage::Files => killed_among_files(),
+        UpdateStage::Branch => killed_behind_the_branch(MANY_FILES),
     }
 }
 
-fn killed_among_files() -> World {
+fn killed_among_files() -> TestEnv {
     let worlds = (0..MOST_TRIES).map(|_| killed_at_the_first_file());
     worlds.flatten().next().unwrap()
 }
 
 /// Kills the job when the first file is in its place; nothing if the update was over by then.
-fn killed_at_the_first_file() -> Option<World> {
+fn killed_at_the_first_file() -> Option<TestEnv> {
     let world = map_world(MANY_FILES);
     let before = world.git(&["rev-parse", "main"]);
     let mut run = started(&world);
@@ -86,7 +86,7 @@ fn killed_at_the_first_file() -> Option<World> {
 
 /// Git moves the branch, then writes the log of HEAD; here that is a pipe that nobody reads, so
 /// the update waits between the branch and the index.
-fn killed_behind_the_branch(workflow: &str) -> World {
+fn killed_behind_the_branch(workflow: &str) -> TestEnv {
     let world = map_world(workflow);
     let before = world.git(&["rev-parse", "main"]);
     let (log, aside) = (world.repo().join(".git/logs/HEAD"), world.root().join("log"));
@@ -111,16 +111,16 @@ fn killed_behind_the_branch(workflow: &str) -> World {
     world
 }
 
-fn exists(world: &World, path: &str) -> bool {
+fn exists(world: &TestEnv, path: &str) -> bool {
     world.repo().join(path).exists()
 }
 
-fn status(world: &World, directory: &str) -> String {
+fn status(world: &TestEnv, directory: &str) -> String {
     git(world, directory, &["status", "--porcelain", "--untracked-files=all"])
 }
 
 /// Returns whether the result is on the branch, all of it.
-fn is_merged(world: &World, directory: &str) -> bool {
+fn is_merged(world: &TestEnv, directory: &str) -> bool {
     let names = git(world, directory, &["ls-tree", "--name-only", "main"]);
     let count = names.lines().filter(|name| name.starts_with("file-")).count();
     assert!([0, 500].contains(&count), "{count} of 500 files are on the branch");
@@ -130,7 +130,7 @@ fn is_merged(world: &World, directory: &str) -> bool {
 /// Checks that the checkout has all of the result or nothing of it, as the branch says, and that
 /// nothing of the update is left.
 #[track_caller]
-fn assert_whole(world: &World, directory: &str, seen: &Seen) {
+fn assert_whole(world: &TestEnv, directory: &str, seen: &CommandOutput) {
     assert_eq!(status(world, directory), "", "{seen}");
     let root = world.root().join(directory);
     assert_eq!(root.join("file-250").exists(), is_merged(world, directory), "{seen}");
@@ -140,13 +140,13 @@ fn assert_whole(world: &World, directory: &str, seen: &Seen) {
     assert_eq!(names.filter(is_left).collect::<Vec<_>>(), Vec::<String>::new(), "{seen}");
 }
 
-fn journal(world: &World) -> PathBuf {
+fn journal(world: &TestEnv) -> PathBuf {
     world.home().join("events/repo/job")
 }
 
 #[test]
 fn a_job_killed_before_its_branch_moved_is_kept_and_resumes() {
-    let world = half_updated(LastPart::Files);
+    let world = half_updated(UpdateStage::Files);
     let seen = at(&world, "repo", &["jobs", "rm", "job", "-y"]);
     assert_code(&seen, 1);
     assert_whole(&world, "repo", &seen);
@@ -166,7 +166,7 @@ fn a_job_killed_before_its_branch_moved_is_kept_and_resumes() {
 
 #[test]
 fn a_job_killed_after_its_branch_moved_is_removed_and_its_work_stays() {
-    let world = half_updated(LastPart::Branch);
+    let world = half_updated(UpdateStage::Branch);
     let seen = at(&world, "repo", &["jobs", "rm", "job", "-y"]);
     assert_code(&seen, 0);
     let said = "the update of your checkout was cut off; it is complete now";
@@ -179,8 +179,8 @@ fn a_job_killed_after_its_branch_moved_is_removed_and_its_work_stays() {
 #[test]
 fn a_half_updated_checkout_that_was_moved_is_whole_after_resume() {
     for (last, said) in [
-        (LastPart::Files, "the update of your checkout was cut off; it has been undone"),
-        (LastPart::Branch, "the update of your checkout was cut off; it is complete now"),
+        (UpdateStage::Files, "the update of your checkout was cut off; it has been undone"),
+        (UpdateStage::Branch, "the update of your checkout was cut off; it is complete now"),
     ] {
         let world = half_updated(last);
         fs::rename(world.repo(), world.root().join("moved")).unwrap();
@@ -195,7 +195,7 @@ fn a_half_updated_checkout_that_was_moved_is_whole_after_resume() {
 
 #[test]
 fn a_half_updated_checkout_that_was_moved_is_whole_after_the_removal() {
-    for last in [LastPart::Files, LastPart::Branch] {
+    for last in [UpdateStage::Files, UpdateStage::Branch] {
         let world = half_updated(last);
         let before = status(&world, "repo");
         fs::rename(world.repo(), world.root().join("moved")).unwrap();
@@ -209,7 +209,7 @@ fn a_half_updated_checkout_that_was_moved_is_whole_after_the_removal() {
         let seen = at(&world, "moved", &["jobs", "rm", "job", "-y", "--force"]);
         assert_code(&seen, 0);
         assert_whole(&world, "moved", &seen);
-        assert_eq!(is_merged(&world, "moved"), matches!(last, LastPart::Branch), "{seen}");
+        assert_eq!(is_merged(&world, "moved"), matches!(last, UpdateStage::Branch), "{seen}");
         assert!(!journal(&world).exists(), "{seen}");
         assert_eq!(git(&world, "moved", &["for-each-ref", "refs/heads/prodigy"]), "");
     }

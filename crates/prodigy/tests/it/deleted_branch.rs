@@ -3,7 +3,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::Signal;
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 const DELETED: &str = "the branch `prodigy/job/job` was deleted";
 
 /// Runs a job until its first item is merged and its second one is under way, and stops it.
-fn paused() -> World {
+fn paused() -> TestEnv {
     let world = map_world(
         r#"
 map:

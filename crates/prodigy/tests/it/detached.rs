@@ -3,9 +3,9 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_core::event::{Event, Fact, Record};
-use prodigy_engine::store::{Durability, Journal, Reader};
-use prodigy_testkit::World;
+use prodigy_core::event::{Event, EventRecord, NewEvent};
+use prodigy_engine::store::{Durability, JournalReader, JournalWriter};
+use prodigy_testkit::TestEnv;
 
 use crate::{
     fixture::layout,
@@ -15,13 +15,13 @@ use crate::{
 
 const COMMITS: &str = "- shell: echo x > x && git add x && git commit --quiet -m x\n";
 
-fn detached(workflow: &str) -> World {
+fn detached(workflow: &str) -> TestEnv {
     let world = world(workflow);
     world.git(&["checkout", "--quiet", "--detach"]);
     world
 }
 
-fn subject(world: &World, branch: &str) -> String {
+fn subject(world: &TestEnv, branch: &str) -> String {
     world.git(&["log", "-1", "--format=%s", branch])
 }
 
@@ -88,21 +88,21 @@ fn into_works_for_batch_and_exec() {
 }
 
 /// Makes a job as an older binary left it that was started on a detached HEAD.
-fn job_without_target() -> World {
+fn job_without_target() -> TestEnv {
     let world = world(COMMITS);
     world.write(".git/refs/heads/main.lock", "");
     assert_code(&world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]), 7);
     fs::remove_file(world.repo().join(".git/refs/heads/main.lock")).unwrap();
     let (layout, job) = (layout(&world), "job".parse().unwrap());
-    let records: Vec<_> = Reader::open(&layout, &job).unwrap().map(Result::unwrap).collect();
+    let records: Vec<_> = JournalReader::open(&layout, &job).unwrap().map(Result::unwrap).collect();
     fs::remove_dir_all(layout.events_dir(&job)).unwrap();
     fs::remove_file(layout.checkpoint(&job)).unwrap();
-    let mut journal = Journal::create(&layout, &job, Durability::Relaxed).unwrap();
-    for Record { timestamp, agent_id, item_id, mut event, .. } in records {
+    let mut journal = JournalWriter::create(&layout, &job, Durability::Relaxed).unwrap();
+    for EventRecord { timestamp, agent_id, item_id, mut event, .. } in records {
         if let Event::JobStarted(started) = &mut event {
             started.target_branch = None;
         }
-        journal.append(vec![Fact { agent_id, item_id, event }], timestamp).unwrap();
+        journal.append(vec![NewEvent { agent_id, item_id, event }], timestamp).unwrap();
     }
     world
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use prodigy_testkit::{World, killing::kill_at_record};
+use prodigy_testkit::{TestEnv, killing::kill_at_record};
 
 use crate::map_world::{assert_code, go, map_world, of_type};
 
@@ -20,7 +20,7 @@ map:
 "#;
 
 /// Runs a job of which one item fails, and mends what it failed of.
-fn mended() -> World {
+fn mended() -> TestEnv {
     let world = map_world(WORKFLOW);
     assert_code(&go(&world), 0);
     assert_eq!(world.git(&["show", "main:reduced.txt"]), "1 of 2");
@@ -29,7 +29,7 @@ fn mended() -> World {
 }
 
 #[track_caller]
-fn assert_merged(world: &World, reduced: &str) {
+fn assert_merged(world: &TestEnv, reduced: &str) {
     assert_eq!(world.git(&["show", "main:bad.txt"]), "bad");
     assert_eq!(world.git(&["show", "main:reduced.txt"]), reduced);
     assert_eq!(world.git(&["log", "--format=%s", "--grep=^bad$", "main"]), "bad");

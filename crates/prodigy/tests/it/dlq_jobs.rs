@@ -4,7 +4,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use regex::Regex;
 use serde_json::Value;
 
@@ -34,14 +34,14 @@ error_policy:
   retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 1ms } }
 "#;
 
-fn failing() -> World {
+fn failing() -> TestEnv {
     let world = map_world(FAILING);
     assert_code(&go(&world), 0);
     world
 }
 
 /// Returns what a person sees, without what differs from run to run.
-fn steady(seen: &Seen) -> String {
+fn steady(seen: &CommandOutput) -> String {
     let text = seen.to_string();
     let text = Regex::new(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?Z)?")
         .unwrap()
@@ -53,7 +53,7 @@ fn steady(seen: &Seen) -> String {
     text.replace("[time] to [time]", "[time]")
 }
 
-fn statuses(world: &World) -> Vec<(String, String)> {
+fn statuses(world: &TestEnv) -> Vec<(String, String)> {
     let seen = world.prodigy(&["dlq", "list", "job", "--all", "--json"]);
     let document: Value = serde_json::from_str(&seen.stdout).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();

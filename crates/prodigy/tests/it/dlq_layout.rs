@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::{Value, json};
 
 use crate::{
@@ -10,15 +10,15 @@ use crate::{
     map_world::{assert_code, go, has_told, map_world, resume, started, write_workflow},
 };
 
-fn queue(world: &World) -> PathBuf {
+fn queue(world: &TestEnv) -> PathBuf {
     world.home().join("dlq/repo/job/mapreduce/dlq/job")
 }
 
-fn index(world: &World) -> Value {
+fn index(world: &TestEnv) -> Value {
     serde_json::from_str(&fs::read_to_string(queue(world).join("index.json")).unwrap()).unwrap()
 }
 
-fn names(world: &World, directory: &str) -> String {
+fn names(world: &TestEnv, directory: &str) -> String {
     let mut names: Vec<_> = fs::read_dir(queue(world).join(directory))
         .into_iter()
         .flatten()
@@ -29,7 +29,7 @@ fn names(world: &World, directory: &str) -> String {
 }
 
 /// Returns a world with an open, a resolved and a dropped entry.
-fn three() -> World {
+fn three() -> TestEnv {
     let world = failing(WORKFLOW, &["a", "b", "c"]);
     assert_code(&go(&world), 1);
     mend(&world, "a");

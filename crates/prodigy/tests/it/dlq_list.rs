@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Returns the items that a listing shows.
-fn items(world: &prodigy_testkit::World, more: &[&str]) -> Vec<String> {
+fn items(world: &prodigy_testkit::TestEnv, more: &[&str]) -> Vec<String> {
     let mut args = vec!["dlq", "list", "job", "--json"];
     args.extend(more);
     let seen = world.prodigy(&args);

@@ -3,37 +3,37 @@
 use std::{fs, path::PathBuf};
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use regex::Regex;
 use rustix::process::Signal;
 
 use crate::{
     dlq_retry::{WORKFLOW, assert_whole, does, failing, mend, replayed, retry, statuses},
     map_world::{assert_code, beside, go, letter, of_type, resume, trace_of},
-    stories::{Started, records, stable},
+    stories::{SpawnedProdigy, records, stable},
 };
 
 /// Has an item wait until it is let go, and say that it has begun.
-fn hold(world: &World, item: &str) {
+fn hold(world: &TestEnv, item: &str) {
     let what = "touch ROOT/begun.ITEM; while test -e ROOT/hold.ITEM; do sleep 0.02; done";
     fs::write(world.root().join(format!("hold.{item}")), "").unwrap();
     does(world, item, &what.replace("ITEM", item));
 }
 
-fn begun(world: &World, item: &str) -> PathBuf {
+fn begun(world: &TestEnv, item: &str) -> PathBuf {
     world.root().join(format!("begun.{item}"))
 }
 
 /// Lets an item go that waits.
-fn release(world: &World, item: &str) {
+fn release(world: &TestEnv, item: &str) {
     fs::remove_file(world.root().join(format!("hold.{item}"))).unwrap();
     fs::remove_file(begun(world, item)).ok();
 }
 
 /// Starts a replay and returns it once an item waits in it.
-fn held(world: &World, item: &str, args: &[&str]) -> Started {
+fn held(world: &TestEnv, item: &str, args: &[&str]) -> SpawnedProdigy {
     fs::remove_file(begun(world, item)).ok();
-    let mut run = Started::new(world, args);
+    let mut run = SpawnedProdigy::new(world, args);
     run.until(world, &format!("`{item}` begins"), || begun(world, item).exists());
     run
 }
@@ -138,7 +138,7 @@ fn a_replay_that_is_stopped_says_how_to_go_on() {
 }
 
 /// The job fails in `reduce` for as long as `does.reduce` says so.
-fn unfinished(items: &[&str]) -> World {
+fn unfinished(items: &[&str]) -> TestEnv {
     let (map, _) = WORKFLOW.split_once("reduce:").unwrap();
     let reduce = "reduce:\n  - shell: 'test ! -e ROOT/does.reduce'\n";
     let world = failing(&format!("{map}{reduce}"), items);
@@ -396,7 +396,7 @@ fn of_two_replays_at_once_each_entry_is_taken_by_one() {
         ");
     let said = world.root().join("second.log");
     let mut command = world.prodigy_command(RETRY);
-    let mut second = Started::with_streams(
+    let mut second = SpawnedProdigy::with_streams(
         &mut command,
         fs::File::create(&said).unwrap().into(),
         fs::File::options().append(true).open(&said).unwrap().into(),

@@ -4,7 +4,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
 use crate::{
     interrupt::assert_nothing_runs,
@@ -27,7 +27,7 @@ reduce:
 "#;
 
 /// Makes a world in which items fail.
-pub(crate) fn failing(workflow: &str, items: &[&str]) -> World {
+pub(crate) fn failing(workflow: &str, items: &[&str]) -> TestEnv {
     let world = map_world(workflow);
     let script = "echo \"$1 $PRODIGY_ATTEMPT\" >> ROOT/log\n\
                   if test -e ROOT/does.$1; then . ROOT/does.$1; fi\necho \"$1\" > \"$1.txt\"\n";
@@ -40,35 +40,35 @@ pub(crate) fn failing(workflow: &str, items: &[&str]) -> World {
 }
 
 /// Has an item do something before it does its work.
-pub(crate) fn does(world: &World, item: &str, what: &str) {
+pub(crate) fn does(world: &TestEnv, item: &str, what: &str) {
     let text = what.replace("ROOT", &world.root().display().to_string());
     fs::write(world.root().join(format!("does.{item}")), text).unwrap();
 }
 
 /// Lets an item succeed from now on.
-pub(crate) fn mend(world: &World, item: &str) {
+pub(crate) fn mend(world: &TestEnv, item: &str) {
     fs::remove_file(world.root().join(format!("does.{item}"))).unwrap();
 }
 
 /// Has an item fail with a reason code of its own.
-pub(crate) fn fails_with(world: &World, item: &str, code: &str) {
+pub(crate) fn fails_with(world: &TestEnv, item: &str, code: &str) {
     let said = format!("echo '{{\"reason_code\": \"{code}\"}}' > \"$PRODIGY_RESULT_FILE\"; exit 1");
     does(world, item, &said);
 }
 
 /// Replays dead letters of the job.
-pub(crate) fn retry(world: &World, more: &[&str]) -> Seen {
+pub(crate) fn retry(world: &TestEnv, more: &[&str]) -> CommandOutput {
     world.prodigy(&[&["dlq", "retry", "job"], more].concat())
 }
 
 /// Returns which items were replayed, in order.
-pub(crate) fn replayed(world: &World) -> String {
+pub(crate) fn replayed(world: &TestEnv) -> String {
     let items = of_type(world, "replay_started");
     items.iter().map(|record| record["item_id"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns where each dead letter stands.
-pub(crate) fn statuses(world: &World) -> String {
+pub(crate) fn statuses(world: &TestEnv) -> String {
     let listed = world.prodigy(&["dlq", "list", "job", "--all", "--json"]).stdout;
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     let line = |entry: &serde_json::Value| {
@@ -82,7 +82,7 @@ pub(crate) fn statuses(world: &World) -> String {
 
 /// Checks that the journal, the files and the repository agree.
 #[track_caller]
-pub(crate) fn assert_whole(world: &World) {
+pub(crate) fn assert_whole(world: &TestEnv) {
     assert_code(&world.prodigy(&["verify", "job"]), 0);
     assert_code(&world.prodigy(&["dlq", "fsck", "job", "--dry-run"]), 0);
     assert_eq!(world.git(&["status", "--porcelain"]), "");

@@ -6,10 +6,10 @@ use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 use insta::assert_snapshot;
 use prodigy_core::{
     Timestamp,
-    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewAuditRecord},
 };
 use prodigy_engine::clock;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -28,14 +28,14 @@ fn ago(seconds: u64) -> Timestamp {
 }
 
 /// Returns a world with a job that has no dead letters.
-fn empty() -> World {
+fn empty() -> TestEnv {
     let world = world();
     record(&layout(&world), "job", &[(0, started())]);
     world
 }
 
 /// Adds dead letters that died so many seconds ago.
-fn die(world: &World, job: &str, count: usize, seconds: u64, change: &[(&str, Value)]) {
+fn die(world: &TestEnv, job: &str, count: usize, seconds: u64, change: &[(&str, Value)]) {
     for number in 1..=count {
         let mut entry = failed_tests(&format!("item-{seconds}-{number}"), 10, 1);
         entry["last_attempt"] = json!(ago(seconds));
@@ -47,14 +47,14 @@ fn die(world: &World, job: &str, count: usize, seconds: u64, change: &[(&str, Va
 }
 
 /// Adds what was decided over replays, just now.
-fn decide(world: &World, outcome: AuditOutcome, entries: u64) {
+fn decide(world: &TestEnv, outcome: AuditOutcome, entries: u64) {
     let job = "job".parse().unwrap();
-    let said = NewRecord::new("ada", IdentityKind::Asserted, AuditAction::Replay, job);
-    let said = NewRecord { entries: Some(entries), outcome, ..said };
+    let said = NewAuditRecord::new("ada", IdentityKind::Asserted, AuditAction::Replay, job);
+    let said = NewAuditRecord { entries: Some(entries), outcome, ..said };
     append_at(world, clock::now(), vec![said]);
 }
 
-fn check(world: &World) -> String {
+fn check(world: &TestEnv) -> String {
     world.prodigy(&["dlq", "status", "--check"]).to_string()
 }
 

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::map_world::{assert_code, go, map_world};
 
 /// Three items fail; in between, `between` runs once.
-fn three(between: &str) -> World {
+fn three(between: &str) -> TestEnv {
     map_world(&format!(
         r#"
 map:
@@ -23,12 +23,12 @@ reduce:
 }
 
 /// Puts a file where the directory of all dead letters would be, which not even root can write to.
-fn block(world: &World) {
+fn block(world: &TestEnv) {
     fs::create_dir_all(world.home()).unwrap();
     fs::write(world.home().join("dlq"), "in the way\n").unwrap();
 }
 
-fn files(world: &World) -> Vec<String> {
+fn files(world: &TestEnv) -> Vec<String> {
     let items = world.home().join("dlq/repo/job/mapreduce/dlq/job/items");
     let mut names: Vec<_> = fs::read_dir(items)
         .into_iter()

@@ -4,16 +4,16 @@
 use std::{fmt::Write as _, fs};
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::Signal;
 
 use crate::{
     map_world::{assert_code, go, letter, map_world, of_type, resume, started, trace_of},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 /// Returns what the journal and the entry say about an item's death.
-fn death(world: &World, item: &str) -> String {
+fn death(world: &TestEnv, item: &str) -> String {
     let records = of_type(world, "item_dead_lettered");
     let record = records.iter().rfind(|record| record["item_id"] == item);
     assert!(record.is_some(), "{item} did not die");
@@ -58,7 +58,7 @@ fn death(world: &World, item: &str) -> String {
 }
 
 /// Returns how all items died, in order.
-fn deaths(world: &World, count: usize) -> String {
+fn deaths(world: &TestEnv, count: usize) -> String {
     let items = (1..=count).map(|number| format!("item-{number:03}"));
     let deaths = items.map(|item| format!("{item} {}", death(world, &item)));
     deaths.collect::<Vec<_>>().join("\n")
@@ -265,7 +265,7 @@ map:
         run.signal(Signal::KILL);
         run.seen(&world);
         fs::remove_file(&began).unwrap();
-        run = Started::new(&world, &["resume", "job"]);
+        run = SpawnedProdigy::new(&world, &["resume", "job"]);
     }
     assert_code(&run.seen(&world), 1);
     assert_snapshot!(deaths(&world, 1), @"

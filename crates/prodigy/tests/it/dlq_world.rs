@@ -7,14 +7,14 @@ use prodigy_core::{
     dlq::DeadLetteredItem,
     ids::{ItemId, JobId},
 };
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::{Value, json};
 
 use crate::fixture::{layout, record, started, world};
 
 /// Returns a world whose job `job` has five dead letters: two of one cause, one that would
 /// fail again, one that is resolved, one that is dropped.
-pub(crate) fn five() -> World {
+pub(crate) fn five() -> TestEnv {
     let world = world();
     record(&layout(&world), "job", &[(0, started())]);
     put(&world, "job", failed_tests("item-001", 10, 3));
@@ -110,7 +110,7 @@ pub(crate) fn failed_tests(item: &str, minute: u32, priority: u32) -> Value {
 }
 
 /// Writes an entry where its job has it, sealed.
-pub(crate) fn put(world: &World, job: &str, mut entry: Value) {
+pub(crate) fn put(world: &TestEnv, job: &str, mut entry: Value) {
     entry["job_id"] = json!(job);
     let mut entry: DeadLetteredItem = serde_json::from_value(entry).unwrap();
     entry.seal();
@@ -118,7 +118,7 @@ pub(crate) fn put(world: &World, job: &str, mut entry: Value) {
 }
 
 /// Writes the file of an entry.
-pub(crate) fn write(world: &World, job: &str, item: &str, text: &str) {
+pub(crate) fn write(world: &TestEnv, job: &str, item: &str, text: &str) {
     let (job, item): (JobId, ItemId) = (job.parse().unwrap(), item.parse().unwrap());
     let path = layout(world).dlq_item(&job, &item);
     fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -7,13 +7,13 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use regex::Regex;
 
 use crate::fixture::world;
 
 /// Returns a world whose `PATH` has these programs and no others.
-fn with_programs(world: World, programs: &[&str]) -> World {
+fn with_programs(world: TestEnv, programs: &[&str]) -> TestEnv {
     let directory = world.root().join("bin");
     fs::create_dir(&directory).unwrap();
     for program in programs {
@@ -39,7 +39,7 @@ fn write_program(path: &Path, script: &str) {
 }
 
 /// Returns what a person sees, without what depends on the machine.
-fn stable(seen: &Seen) -> String {
+fn stable(seen: &CommandOutput) -> String {
     let text = seen.to_string();
     let text = Regex::new(r"— 2\.\d+\.\d+\S*").unwrap().replace_all(&text, "— [version]");
     let text = Regex::new(r#""2\.\d+\.\d+[^"]*""#).unwrap().replace_all(&text, "\"[version]\"");
@@ -161,7 +161,7 @@ fn a_home_that_others_can_write_or_read_is_named() {
 #[test]
 fn the_state_of_the_repository_is_shown() {
     let world = with_programs(world(), &["git", "sh", "bash"]);
-    let of_repository = |seen: &Seen| {
+    let of_repository = |seen: &CommandOutput| {
         let lines = seen.stdout.lines().filter(|line| line.contains("  repository  "));
         lines.collect::<Vec<_>>().join("\n")
     };

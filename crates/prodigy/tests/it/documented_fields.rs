@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::{Value, json};
 
 use crate::{
@@ -30,13 +30,13 @@ reduce: [{ shell: 'true' }]
 "#;
 
 /// Returns the checkpoint of the job.
-fn checkpoint(world: &World) -> Value {
+fn checkpoint(world: &TestEnv) -> Value {
     let path = world.home().join("state/repo/mapreduce/jobs/job/checkpoint.json");
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
 /// Returns the figures of the checkpoint.
-fn figures(world: &World) -> Value {
+fn figures(world: &TestEnv) -> Value {
     let stored = checkpoint(world);
     let names = [
         "phase",

@@ -22,13 +22,13 @@ use prodigy_core::{
     yaml,
 };
 use prodigy_testkit::{
-    World,
-    model::{Behaviour, ModelScript, ScriptedModel},
+    TestEnv,
+    model::{ModelBehaviour, ModelScript, ScriptedModel},
 };
 use regex::Regex;
 use rustix::process::Signal;
 
-use crate::stories::Started;
+use crate::stories::SpawnedProdigy;
 
 /// The documents for users, from the root of the workspace.
 const PAGES: &[&str] = &[
@@ -50,7 +50,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A fenced block.
 #[derive(Debug)]
-struct Block {
+struct FencedBlock {
     /// Where it stands, for messages.
     place: String,
     /// The comment in front of it.
@@ -59,7 +59,7 @@ struct Block {
     text: String,
 }
 
-impl Block {
+impl FencedBlock {
     /// Returns what stands behind the colon of the mark, if the mark is of this kind.
     fn marked(&self, kind: &str) -> Option<&str> {
         self.mark.as_deref()?.strip_prefix(kind)?.strip_prefix(':').map(str::trim)
@@ -75,17 +75,17 @@ fn workspace() -> &'static Path {
 }
 
 /// Returns the blocks of a page, in order.
-fn blocks(page: &str) -> Vec<Block> {
+fn blocks(page: &str) -> Vec<FencedBlock> {
     let text = fs::read_to_string(workspace().join(page)).unwrap();
     let mut blocks = Vec::new();
     let mut mark = None;
-    let mut open: Option<Block> = None;
+    let mut open: Option<FencedBlock> = None;
     for (number, line) in text.lines().enumerate() {
         match (&mut open, line.strip_prefix("```")) {
             (None, Some(language)) => {
                 let place = format!("{page}:{}", number + 1);
                 let language = language.to_owned();
-                open = Some(Block { place, mark: mark.take(), language, text: String::new() });
+                open = Some(FencedBlock { place, mark: mark.take(), language, text: String::new() });
             }
             (None, None) => {
                 let comment = line.strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->"));
@@ -100,15 +100,15 @@ fn blocks(page: &str) -> Vec<Block> {
 }
 
 /// Makes a world in which `prodigy` is on the path.
-fn world() -> World {
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"));
+fn world() -> TestEnv {
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"));
     let binaries = Path::new(env!("CARGO_BIN_EXE_prodigy")).parent().unwrap().display();
     let path = format!("{binaries}:{}", std::env::var("PATH").unwrap());
     world.env("PATH", &path)
 }
 
 /// Returns text without what differs from run to run.
-fn stable(world: &World, text: &str) -> String {
+fn stable(world: &TestEnv, text: &str) -> String {
     let root = world.root().canonicalize().unwrap();
     let text = text.replace(&*root.join("home").to_string_lossy(), "~/.prodigy");
     let text = text.replace(&*root.to_string_lossy(), "~");
@@ -205,7 +205,7 @@ fn the_policies_of_the_documents_are_accepted() {
 }
 
 /// Returns the commands of a block, each with what it prints.
-fn commands(block: &Block) -> Vec<(String, String)> {
+fn commands(block: &FencedBlock) -> Vec<(String, String)> {
     let mut commands: Vec<(String, String)> = Vec::new();
     for line in block.text.lines() {
         let command = line.strip_prefix("$ ").or((block.language == "sh").then_some(line));
@@ -241,7 +241,7 @@ fn every_command_of_the_documents_exists() {
 }
 
 /// Runs a command of a document and returns what it printed on both streams.
-fn run(world: &World, command: &str, expected: &str) -> String {
+fn run(world: &TestEnv, command: &str, expected: &str) -> String {
     let file = world.root().join("printed");
     let printed = fs::File::create(&file).unwrap();
     let before = expected.split_once("^C\n").map(|(before, _)| before);
@@ -250,7 +250,7 @@ fn run(world: &World, command: &str, expected: &str) -> String {
     let mut shell = world.command("sh");
     shell.args(["-c", &line]);
     let streams = (printed.try_clone().unwrap().into(), printed.into());
-    let started = Started::with_streams(&mut shell, streams.0, streams.1);
+    let started = SpawnedProdigy::with_streams(&mut shell, streams.0, streams.1);
     if let Some(before) = before {
         until(|| fs::read_to_string(&file).unwrap().lines().count() >= before.lines().count());
         // The next step is under way once its record is there.
@@ -280,7 +280,7 @@ fn runs_as_it_says(page: &str) {
 }
 
 /// Does the same in a world of the test's own.
-fn runs_in(world: &World, page: &str) {
+fn runs_in(world: &TestEnv, page: &str) {
     let mut ran = 0;
     for block in blocks(page) {
         if let Some(name) = block.marked("file") {
@@ -348,13 +348,13 @@ fn the_guide_to_rehearsals_runs_as_it_says() {
 #[test]
 fn the_guide_to_claude_runs_as_it_says() {
     let script = ["one", "two", "three"].into_iter().fold(
-        ModelScript::new(Behaviour::Answer("There is nothing to do.".to_owned())),
+        ModelScript::new(ModelBehaviour::Answer("There is nothing to do.".to_owned())),
         |script, name| {
             let file = format!("docs/{name}.txt");
             let commands = format!(
                 "echo Heading >> {file} && git add {file} && git commit -qm 'Add a heading to {file}'"
             );
-            script.on(&file, Behaviour::Shell(commands))
+            script.on(&file, ModelBehaviour::Shell(commands))
         },
     );
     let model = ScriptedModel::start(script);
@@ -365,7 +365,7 @@ fn the_guide_to_claude_runs_as_it_says() {
         claude.parent().unwrap().display(),
         std::env::var("PATH").unwrap()
     );
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"))
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"))
         .env("PATH", &path)
         .env("ANTHROPIC_BASE_URL", &model.url())
         .env("ANTHROPIC_API_KEY", "sk-ant-test");

@@ -1,10 +1,10 @@
 //! `prodigy dlq drill`.
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
-fn world() -> World {
-    World::new(env!("CARGO_BIN_EXE_prodigy"))
+fn world() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_prodigy"))
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     approvals_signed,
@@ -57,7 +57,7 @@ pub(crate) fn documents() -> Documents {
 }
 
 /// A job that fails, is resumed, conflicts, is resumed again, and is merged.
-fn troubled() -> World {
+fn troubled() -> TestEnv {
     let world = world(
         r#"
 agents:
@@ -83,7 +83,7 @@ steps:
 
 /// A job that takes longer than the time between two checkpoints, leaves a file behind and
 /// stashes something.
-fn slow_and_untidy() -> World {
+fn slow_and_untidy() -> TestEnv {
     let world =
         world("- shell: touch left; git update-ref refs/stash HEAD; sleep 5.2\n- shell: 'true'\n");
     run_with(&world, &[]);
@@ -92,7 +92,7 @@ fn slow_and_untidy() -> World {
 
 /// A job of items that succeed, fail, are tried again, are left out and open the circuit; then
 /// its dead letters are replayed, and one is dropped.
-fn with_items(policy: &str) -> World {
+fn with_items(policy: &str) -> TestEnv {
     let world = world(&format!(
         "mode: mapreduce\nmap:\n  input: {{ items: [1, 1, 0] }}\n  max_parallel: 1\n  \
          agent_template: [{{ shell: 'test ${{item}} = 0' }}]\nerror_policy:\n  {policy}\n"
@@ -108,7 +108,7 @@ fn with_items(policy: &str) -> World {
 }
 
 /// A job of items that change something outside, which is looked for and undone.
-fn with_effects() -> World {
+fn with_effects() -> TestEnv {
     let world = world(
         r"
 mode: mapreduce
@@ -130,7 +130,7 @@ map:
 }
 
 /// A job of items that somebody has to agree to, refuses, and puts away.
-fn with_agreements() -> World {
+fn with_agreements() -> TestEnv {
     let world = world(
         r#"
 mode: mapreduce
@@ -156,7 +156,7 @@ map:
 }
 
 /// Jobs of agents that run into limits, spend all there is, and resolve conflicts.
-fn with_agents() -> Vec<World> {
+fn with_agents() -> Vec<TestEnv> {
     let mut worlds = Vec::new();
     let limits = r#"
 mode: mapreduce
@@ -192,7 +192,7 @@ budget: { job_usd: 0.5, on_exceeded: stop }
 agents: { claude: { type: simulated, rules: [{ cost_usd: 1 }] } }
 "#;
     for (text, code) in [(limits, 0), (budget, 6)] {
-        let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"));
+        let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"));
         let near = [
             r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning","resetsAt":4102444800,"rateLimitType":"five_hour","utilization":0.95}}"#,
             r#"{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"ls"}}]}}"#,
@@ -219,7 +219,7 @@ agents: { claude: { type: simulated, rules: [{ cost_usd: 1 }] } }
 
 /// A job with every setting and flag, which fails in its setup, is resumed with other flags and
 /// another workflow, and has its dead letters replayed.
-fn with_flags() -> World {
+fn with_flags() -> TestEnv {
     let workflow = r#"
 name: everything
 parameters: { who: { type: string, default: nobody } }
@@ -315,7 +315,7 @@ reduce: [{ shell: "true" }]
 }
 
 /// A job of steps in rounds, with captures, loops and steps that are tried again.
-fn with_rounds() -> World {
+fn with_rounds() -> TestEnv {
     let world = world(
         r#"
 - { id: look, shell: "echo seen; echo hidden >&2", capture: what }
@@ -340,7 +340,7 @@ fn with_rounds() -> World {
 }
 
 /// A job with a dead letter that somebody approves or rejects with a signature.
-fn with_signatures(verb: &str) -> World {
+fn with_signatures(verb: &str) -> TestEnv {
     let world = approvals_signed::signed();
     let digest = approvals_world::ask(&world);
     let key = approvals_signed::key(&world, "carol");
@@ -354,7 +354,7 @@ fn with_signatures(verb: &str) -> World {
 }
 
 /// Dead letters that somebody puts away, lets out, edits and drops.
-fn edited_by_hand() -> World {
+fn edited_by_hand() -> TestEnv {
     let world = office("version: v1\n", &["a", "b"]);
     for args in [
         vec!["quarantine", "job", "item-001", "--reason", "later", "--owner", "ann"],
@@ -371,7 +371,7 @@ fn edited_by_hand() -> World {
 }
 
 /// A dead letter that waits for its next replay.
-fn with_waits() -> World {
+fn with_waits() -> TestEnv {
     let world = dlq_retry::failing(dlq_retry::WORKFLOW, &["a"]);
     let policy = "version: v1\ndlq_rules:\n  - match: { step: none, attempts_gte: 9, signature: ffff }\n    \
         action: manual_review\n    owner: others\n  - match: { reason_code: command_failed }\n    \
@@ -386,7 +386,7 @@ fn with_waits() -> World {
 }
 
 /// Items that change something outside and do not come to an end; `more` is said of their step.
-fn unfinished(more: &str) -> World {
+fn unfinished(more: &str) -> TestEnv {
     let world = map_world("map: { input: { items: [1] } }\n");
     let workflow = format!(
         "map:\n  input: {{ items: [1] }}\n  isolation: shared\n  agent_template:\n    \
@@ -399,7 +399,7 @@ fn unfinished(more: &str) -> World {
 }
 
 /// An item that fails, prints why, and leaves a file.
-fn left_behind() -> World {
+fn left_behind() -> TestEnv {
     let world = map_world(
         "map:\n  input: { items: [1] }\n  agent_template:\n    \
          - shell: echo because >&2; echo y > draft; exit 3\n",
@@ -409,7 +409,7 @@ fn left_behind() -> World {
 }
 
 /// A step of a job whose agent runs into a limit that the job does not wait for.
-fn stopped_by_a_limit() -> World {
+fn stopped_by_a_limit() -> TestEnv {
     let world = world(
         "agents:\n  claude: { type: simulated, rules: [{ fault: usage_limit, reset_after: 1h }] }\n\
          steps: [{ claude: anything }]\n",
@@ -420,7 +420,7 @@ fn stopped_by_a_limit() -> World {
 }
 
 /// A step that changes a setting of the user's checkout.
-fn meddling() -> World {
+fn meddling() -> TestEnv {
     let world = map_world("map: { input: { items: [1] } }\n");
     world.git(&["config", "remote.origin.url", "before"]);
     let step = "git -C ROOT/repo config remote.origin.url after";

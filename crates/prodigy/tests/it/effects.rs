@@ -1,7 +1,7 @@
 //! Steps that change something outside: what is recorded, and what is never done twice.
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     effects_world::{
@@ -19,7 +19,7 @@ const RETRY: &str =
 
 /// Returns a world with one item whose second step changes something outside, and an error
 /// policy.
-fn policy_world(more: &str, policy: &str) -> World {
+fn policy_world(more: &str, policy: &str) -> TestEnv {
     let world = item_world(more);
     let text = world.read("workflow.yml");
     world.write("workflow.yml", format!("{text}{policy}\n"));
@@ -403,7 +403,7 @@ merge:
 ";
 
 /// Replays what failed after the whole job was done, the reduce phase included.
-fn done_again(more: &str) -> World {
+fn done_again(more: &str) -> TestEnv {
     let world = map_world(&PHASES.replace("MORE", more));
     furnish(&world);
     assert_code(&go(&world), 0);

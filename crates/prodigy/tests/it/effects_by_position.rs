@@ -3,9 +3,9 @@
 
 use std::fs;
 
-use prodigy_core::event::Record;
-use prodigy_engine::store::{Durability, Journal};
-use prodigy_testkit::World;
+use prodigy_core::event::EventRecord;
+use prodigy_engine::store::{Durability, JournalWriter};
+use prodigy_testkit::TestEnv;
 
 use crate::{
     fixture::layout,
@@ -34,8 +34,8 @@ map:
 "#;
 
 /// Returns a world with the job as the older version left it.
-fn old_job() -> World {
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"))
+fn old_job() -> TestEnv {
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"))
         .env("PRODIGY_DURABILITY", "relaxed")
         .env("PRODIGY_GRACE", "300ms");
     let root = world.root().display().to_string();
@@ -51,7 +51,7 @@ fn old_job() -> World {
     let (base, tree) = (world.git(&["rev-parse", "HEAD"]), world.git(&["rev-parse", "HEAD:"]));
     let text = JOURNAL.replace("$ROOT", &root).replace("$BASE", base.trim());
     let text = text.replace("$TREE", tree.trim());
-    let records: Vec<Record> =
+    let records: Vec<EventRecord> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let hash = of_type(&world, "job_started")[0]["workflow_hash"].as_str().unwrap().to_owned();
     let first = serde_json::to_value(&records[0]).unwrap();
@@ -60,10 +60,10 @@ fn old_job() -> World {
     fs::remove_dir_all(layout.events_dir(&job)).unwrap();
     fs::remove_file(layout.checkpoint(&job)).unwrap();
     fs::remove_dir_all(world.home().join("dlq")).unwrap();
-    let mut journal = Journal::create(&layout, &job, Durability::Relaxed).unwrap();
+    let mut journal = JournalWriter::create(&layout, &job, Durability::Relaxed).unwrap();
     for record in records {
-        let Record { timestamp, agent_id, item_id, event, .. } = record;
-        let fact = prodigy_core::event::Fact { agent_id, item_id, event };
+        let EventRecord { timestamp, agent_id, item_id, event, .. } = record;
+        let fact = prodigy_core::event::NewEvent { agent_id, item_id, event };
         journal.append(vec![fact], timestamp).unwrap();
     }
     put("posted", "");
@@ -85,7 +85,7 @@ fn replay_with_the_current_workflow_makes_no_change_again() {
 }
 
 /// Replays the item of the older version with other steps before those that it made.
-pub(crate) fn replayed_with_other_steps() -> World {
+pub(crate) fn replayed_with_other_steps() -> TestEnv {
     let world = old_job();
     let text = WORKFLOW
         .replace(

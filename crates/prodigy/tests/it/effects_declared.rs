@@ -1,7 +1,7 @@
 //! What a workflow says of changes outside, and what a job remembers of what its steps find.
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     effects_world::{WITH_CHECK, furnish, item_world, made, put},
@@ -56,7 +56,7 @@ fn a_plan_says_how_far_steps_reach() {
 }
 
 /// Returns what the last record about it says that steps find.
-fn found(world: &World, kind: &str) -> serde_json::Value {
+fn found(world: &TestEnv, kind: &str) -> serde_json::Value {
     of_type(world, kind).last().unwrap()["found"].clone()
 }
 

@@ -2,7 +2,7 @@
 //! one.
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
 use crate::{
     effects_world::{
@@ -16,19 +16,19 @@ use crate::{
 const POINTS: [&str; 4] = ["does.first", "does.before.a", "does.after.a", "does.last"];
 
 /// Runs the job, has prodigy killed at a point, and takes the job up again.
-fn killed_at(world: &World, point: &str) -> Seen {
+fn killed_at(world: &TestEnv, point: &str) -> CommandOutput {
     put(world, point, DIE);
     let seen = go(world);
     assert_eq!(seen.code, None, "{point}: it was killed: {seen}");
     resume(world)
 }
 
-fn check(world: &World) -> Seen {
+fn check(world: &TestEnv) -> CommandOutput {
     world.prodigy(&["dlq", "check", "job"])
 }
 
 /// Replays the item, as somebody who has looked at it.
-fn force(world: &World) -> Seen {
+fn force(world: &TestEnv) -> CommandOutput {
     world.prodigy(&["dlq", "retry", "job", "--force", "item-001", "--reason", "looked at it"])
 }
 

@@ -1,7 +1,7 @@
 //! Dead letters of which a part is made outside: what is left is run, and nothing else counts
 //! as done.
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     effects_world::{DIE, WITH_CHECK, furnish, made, put},
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Returns a world with these items and steps, and more of the workflow.
-fn world(items: &str, steps: &str, more: &str) -> World {
+fn world(items: &str, steps: &str, more: &str) -> TestEnv {
     let world = map_world(&format!(
         "map:\n  input: {{ items: [{items}] }}\n  agent_template:\n{steps}\n{more}\n"
     ));
@@ -17,7 +17,7 @@ fn world(items: &str, steps: &str, more: &str) -> World {
     world
 }
 
-fn retry(world: &World) -> prodigy_testkit::Seen {
+fn retry(world: &TestEnv) -> prodigy_testkit::CommandOutput {
     world.prodigy(&["dlq", "retry", "job"])
 }
 

@@ -1,7 +1,7 @@
 //! Changes outside whose steps stand elsewhere in the workflow that a job goes on with.
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
 use crate::{
     effects_world::{DIE, furnish, put},
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Returns a world with one item and these steps; `post NAME` changes something outside.
-fn item_world(steps: &str) -> World {
+fn item_world(steps: &str) -> TestEnv {
     let world = map_world(&items(steps)).env("USER", "ada");
     furnish_posts(&world);
     world
@@ -22,8 +22,8 @@ fn items(steps: &str) -> String {
 }
 
 /// Returns a world with these steps.
-fn steps_world(steps: &str) -> World {
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"))
+fn steps_world(steps: &str) -> TestEnv {
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"))
         .env("PRODIGY_DURABILITY", "relaxed")
         .env("PRODIGY_GRACE", "300ms");
     write_steps(&world, steps);
@@ -32,7 +32,7 @@ fn steps_world(steps: &str) -> World {
     world
 }
 
-fn write_steps(world: &World, steps: &str) {
+fn write_steps(world: &TestEnv, steps: &str) {
     let text = posts(steps).replace("ROOT", &world.root().display().to_string());
     world.write("workflow.yml", format!("{text}\n"));
 }
@@ -52,7 +52,7 @@ fn posts(steps: &str) -> String {
     steps.trim().lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn furnish_posts(world: &World) {
+fn furnish_posts(world: &TestEnv) {
     furnish(world);
     put(
         world,
@@ -62,24 +62,24 @@ fn furnish_posts(world: &World) {
 }
 
 /// Returns the changes that were made, in the order of their names.
-fn posted(world: &World) -> String {
+fn posted(world: &TestEnv) -> String {
     sorted(world, "posted").replace('\n', " ")
 }
 
-fn retry(world: &World) -> Seen {
+fn retry(world: &TestEnv) -> CommandOutput {
     world.prodigy(&["dlq", "retry", "job", "--use-current-workflow"])
 }
 
-fn resume(world: &World) -> Seen {
+fn resume(world: &TestEnv) -> CommandOutput {
     world.prodigy(&["resume", "job", "-y", "--use-current-workflow"])
 }
 
 /// Has the step `other NAME` fail until it is taken away.
-fn fail(world: &World, name: &str) {
+fn fail(world: &TestEnv, name: &str) {
     put(world, &format!("does.{name}"), "exit 3\n");
 }
 
-fn mend(world: &World, name: &str) {
+fn mend(world: &TestEnv, name: &str) {
     std::fs::remove_file(world.root().join(format!("does.{name}"))).unwrap();
 }
 
@@ -132,7 +132,7 @@ fn a_step_that_gets_an_id_makes_its_change_once() {
 }
 
 /// Goes on with a workflow in which the step of a change has an id.
-pub(crate) fn with_an_id() -> World {
+pub(crate) fn with_an_id() -> TestEnv {
     let world = steps_world("- other first\n- post a\n- other last");
     fail(&world, "last");
     assert_code(&go(&world), 1);

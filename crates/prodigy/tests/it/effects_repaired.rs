@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     effects_world::{DIE, WITH_CHECK, effects, item_world, made, put, steps_world},
@@ -14,7 +14,7 @@ use crate::{
 /// Has prodigy killed behind the change, damages the first record of a kind, and repairs.
 ///
 /// With `is_lost` nothing of the record can be read.
-fn repaired(world: &World, kind: &str, is_lost: bool) {
+fn repaired(world: &TestEnv, kind: &str, is_lost: bool) {
     put(world, "does.last", DIE);
     assert_eq!(go(world).code, None);
     assert_eq!(made(world), 1);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::{
@@ -51,15 +51,15 @@ map:
 /// Returns a world with one item whose second step changes something outside.
 ///
 /// `more` is one more line of that step.
-pub(crate) fn item_world(more: &str) -> World {
+pub(crate) fn item_world(more: &str) -> TestEnv {
     let world = map_world(&MAP.replace("MORE", more)).env("USER", "ada");
     furnish(&world);
     world
 }
 
 /// Returns a world whose second of three steps changes something outside.
-pub(crate) fn steps_world(more: &str) -> World {
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"))
+pub(crate) fn steps_world(more: &str) -> TestEnv {
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"))
         .env("PRODIGY_DURABILITY", "relaxed")
         .env("PRODIGY_GRACE", "300ms");
     write_steps(&world, more);
@@ -69,7 +69,7 @@ pub(crate) fn steps_world(more: &str) -> World {
 }
 
 /// Writes a workflow whose second of three steps changes something outside.
-pub(crate) fn write_steps(world: &World, more: &str) {
+pub(crate) fn write_steps(world: &TestEnv, more: &str) {
     let text = "- shell: sh ROOT/other first\n\
                 - id: deed\n  shell: sh ROOT/deed a\n  effects: external\n  MORE\n\
                 - shell: sh ROOT/other last\n";
@@ -81,25 +81,25 @@ pub(crate) fn write_steps(world: &World, more: &str) {
 pub(crate) const WITH_CHECK: &str = "check: sh ROOT/check";
 
 /// Writes the programs that the steps run.
-pub(crate) fn furnish(world: &World) {
+pub(crate) fn furnish(world: &TestEnv) {
     for (name, text) in [("deed", DEED), ("other", OTHER), ("check", CHECK)] {
         put(world, name, text);
     }
 }
 
 /// Writes a file beside the repository.
-pub(crate) fn put(world: &World, name: &str, text: &str) {
+pub(crate) fn put(world: &TestEnv, name: &str, text: &str) {
     let text = text.replace("ROOT", &world.root().display().to_string());
     fs::write(world.root().join(name), text).unwrap();
 }
 
 /// Returns how often something outside was changed.
-pub(crate) fn made(world: &World) -> usize {
+pub(crate) fn made(world: &TestEnv) -> usize {
     beside(world, "outside").lines().count()
 }
 
 /// Returns the records about changes outside, one line each.
-pub(crate) fn effects(world: &World) -> String {
+pub(crate) fn effects(world: &TestEnv) -> String {
     let line = |record: &Value| {
         let text = |key: &str| record[key].as_str().map(|text| format!(" {text}"));
         let kind = record["event_type"].as_str()?.strip_prefix("effect_")?;
@@ -111,7 +111,7 @@ pub(crate) fn effects(world: &World) -> String {
 }
 
 /// Returns the reason code of the last failure, and what it was made of.
-pub(crate) fn failed_with(world: &World, kind: &str) -> String {
+pub(crate) fn failed_with(world: &TestEnv, kind: &str) -> String {
     let records = of_type(world, kind);
     let failure = &records.last().unwrap()["failure"];
     let cause = failure["cause"].as_str().map(|cause| format!(" by {cause}")).unwrap_or_default();

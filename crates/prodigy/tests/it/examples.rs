@@ -3,7 +3,7 @@
 use std::{fs, path::Path, process::Stdio};
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use regex::Regex;
 
 use crate::stories::stable;
@@ -12,7 +12,7 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 
 /// Runs an example in a world of its own and returns what a person sees, both streams together.
 fn run(name: &str) -> String {
-    let world = World::new(env!("CARGO_BIN_EXE_prodigy"));
+    let world = TestEnv::new(env!("CARGO_BIN_EXE_prodigy"));
     let printed = world.root().join("printed");
     let file = fs::File::create(&printed).unwrap();
     let output = world

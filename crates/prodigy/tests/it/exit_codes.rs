@@ -3,7 +3,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
 use crate::{
     map_world::{assert_code, go, map_world, resume},
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Makes a world whose items succeed if a file of their name is beside the repository.
-fn picky(items: &str, policy: &str) -> World {
+fn picky(items: &str, policy: &str) -> TestEnv {
     map_world(&format!(
         "map:\n  input: {{ items: {items} }}\n  max_parallel: 1\n  agent_template:\n    - shell: test -e \"ROOT/${{item}}\"\n{policy}"
     ))
@@ -20,21 +20,21 @@ fn picky(items: &str, policy: &str) -> World {
 const SKIP: &str = "error_policy:\n  on_item_failure: skip\n";
 
 /// Lets an item succeed from now on.
-fn help(world: &World, item: &str) {
+fn help(world: &TestEnv, item: &str) {
     fs::write(world.root().join(item), "").unwrap();
 }
 
-fn go_with(world: &World, more: &[&str]) -> Seen {
+fn go_with(world: &TestEnv, more: &[&str]) -> CommandOutput {
     let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
     world.prodigy(&[&args, more].concat())
 }
 
-fn retry(world: &World, more: &[&str]) -> Seen {
+fn retry(world: &TestEnv, more: &[&str]) -> CommandOutput {
     world.prodigy(&[&["dlq", "retry", "job", "-y"], more].concat())
 }
 
 /// Returns the lines behind the headline of the summary.
-fn ending(seen: &Seen) -> String {
+fn ending(seen: &CommandOutput) -> String {
     let text = stable(seen);
     let ending = text.lines().skip_while(|line| !line.is_empty()).skip(1);
     ending.filter(|line| !line.starts_with("dead letters: ")).collect::<Vec<_>>().join("\n")
@@ -196,7 +196,7 @@ fn a_retry_that_resolves_some_exits_with_3_if_asked_to() {
 
 #[test]
 fn steps_that_failed_inside_a_loop_are_counted_alike_everywhere() {
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"));
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"));
     let text = "- foreach:\n    input: [x, y]\n    do:\n      - shell: test ${item} = y\n        continue_on_error: true\n";
     world.write("workflow.yml", text);
     world.commit_all("Add the workflow");

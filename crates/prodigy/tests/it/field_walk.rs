@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path, sync::LazyLock};
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::{Map, Value};
 
 use crate::driven_runs;
@@ -20,7 +20,7 @@ pub(crate) static DOCUMENTS: LazyLock<Documents> = LazyLock::new(driven_runs::do
 
 impl Documents {
     /// Adds what is in the home of a world.
-    pub(crate) fn add(&mut self, world: &World) {
+    pub(crate) fn add(&mut self, world: &TestEnv) {
         self.add_below(&world.home(), &world.home());
     }
 
@@ -63,12 +63,12 @@ impl Documents {
 }
 
 /// A schema that the binary prints, and the kind of document that it is about.
-struct Shape {
+struct DocumentSchema {
     kind: &'static str,
     root: Value,
 }
 
-impl Shape {
+impl DocumentSchema {
     /// Calls `found` with the owner and name of each field below a node; with a value, of those
     /// that it fills.
     fn walk(
@@ -176,11 +176,11 @@ fn is_filled(value: &Value) -> bool {
 
 #[test]
 fn every_documented_field_is_filled_by_a_run() {
-    let world = World::new(env!("CARGO_BIN_EXE_prodigy"));
+    let world = TestEnv::new(env!("CARGO_BIN_EXE_prodigy"));
     let mut empty = Vec::new();
     for kind in ["event", "dlq-item", "checkpoint", "audit-record"] {
         let printed = world.prodigy(&["schema", kind]);
-        let shape = Shape { kind, root: serde_json::from_str(&printed.stdout).unwrap() };
+        let shape = DocumentSchema { kind, root: serde_json::from_str(&printed.stdout).unwrap() };
         let (mut documented, mut filled) = (BTreeSet::new(), BTreeSet::new());
         let mut visited = BTreeSet::new();
         shape.walk(kind, &shape.root, None, &mut documented, &mut visited);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     map_world::assert_code,
@@ -20,7 +20,7 @@ use crate::{
 /// A workflow that commits a new file and a changed one.
 const TWO_FILES: &str = "- shell: echo new > new.txt; echo changed > README.md; git add --all; git commit --quiet --message work\n";
 
-fn status(world: &World) -> String {
+fn status(world: &TestEnv) -> String {
     world.git(&["status", "--porcelain", "--untracked-files=all"])
 }
 
@@ -87,7 +87,7 @@ fn the_update_of_the_checkout_is_recorded_before_it_begins() {
 
 /// Commits a file of its own every 50 ms until it is told to stop; a commit that another git
 /// is in the way of is made later. Returns how many it made.
-fn bot(world: &World, stop: &AtomicBool) -> usize {
+fn bot(world: &TestEnv, stop: &AtomicBool) -> usize {
     let git = |args: &[&str]| world.command("git").args(args).output().unwrap().status.success();
     let mut made = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -152,7 +152,7 @@ fn what_a_user_staged_and_changed_elsewhere_stays() {
 }
 
 /// Puts a git before the real one that kills prodigy as soon as the branch has moved, once.
-fn killed_at_the_move(world: World) -> World {
+fn killed_at_the_move(world: TestEnv) -> TestEnv {
     let tools = world.root().join("tools");
     fs::create_dir(&tools).unwrap();
     let path = std::env::var("PATH").unwrap();

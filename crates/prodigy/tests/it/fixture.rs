@@ -6,17 +6,17 @@ use std::{
 };
 
 use prodigy_core::{Timestamp, event::Event, ids::JobId};
-use prodigy_engine::store::{Durability, JobLock, Journal, Layout};
-use prodigy_testkit::World;
+use prodigy_engine::store::{Durability, JobLock, JournalWriter, Layout};
+use prodigy_testkit::TestEnv;
 use serde_json::{Value, json};
 
 /// Returns a world with a repository and no jobs.
-pub(crate) fn world() -> World {
-    World::with_repo(env!("CARGO_BIN_EXE_prodigy"))
+pub(crate) fn world() -> TestEnv {
+    TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"))
 }
 
 /// Returns the paths of the world's repository.
-pub(crate) fn layout(world: &World) -> Layout {
+pub(crate) fn layout(world: &TestEnv) -> Layout {
     Layout::new(world.home(), "repo".parse().unwrap())
 }
 
@@ -30,9 +30,9 @@ pub(crate) fn at(milliseconds: i64) -> Timestamp {
 pub(crate) fn record(layout: &Layout, job: &str, events: &[(i64, Value)]) {
     let job: JobId = job.parse().unwrap();
     let mut journal = if layout.events_dir(&job).exists() {
-        Journal::open(layout, &job, Durability::Relaxed).unwrap().0
+        JournalWriter::open(layout, &job, Durability::Relaxed).unwrap().0
     } else {
-        Journal::create(layout, &job, Durability::Relaxed).unwrap()
+        JournalWriter::create(layout, &job, Durability::Relaxed).unwrap()
     };
     for (milliseconds, event) in events {
         let event: Event = serde_json::from_value(event.clone()).unwrap();

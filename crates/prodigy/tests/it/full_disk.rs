@@ -1,7 +1,7 @@
 //! A disk that fills up: nothing finished is lost, and the job goes on when there is space again.
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use regex::Regex;
 
 use crate::stories::{events, run, stable, world};
@@ -14,7 +14,7 @@ const STEPS: &str = "
 ";
 
 /// Runs `prodigy` with files of at most so many KiB, as on a disk that is full from there on.
-fn limited(world: &World, kibibytes: u32, args: &[&str]) -> String {
+fn limited(world: &TestEnv, kibibytes: u32, args: &[&str]) -> String {
     let mut command = world.command("sh");
     let script = format!("ulimit -f {}; exec \"$0\" \"$@\"", kibibytes * 2);
     command.args(["-c", &script, env!("CARGO_BIN_EXE_prodigy")]).args(args);
@@ -109,7 +109,7 @@ fn a_log_that_cannot_be_written_does_not_stop_the_step() {
 }
 
 /// Runs `prodigy` in a home of so many KiB; returns `None` where that cannot be made.
-fn on_a_small_disk(world: &World, kibibytes: u32, script: &str) -> Option<String> {
+fn on_a_small_disk(world: &TestEnv, kibibytes: u32, script: &str) -> Option<String> {
     let mut command = world.command("unshare");
     let script = format!(
         "mkdir -p \"$PRODIGY_HOME\" && mount -t tmpfs -o size={kibibytes}k,mode=700 none \"$PRODIGY_HOME\" || exit 99\n{script}"

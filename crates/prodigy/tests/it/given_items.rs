@@ -3,7 +3,7 @@
 use std::{fs, io::Write as _, process::Stdio};
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use serde_json::Value;
 
 use crate::map_world::{assert_code, beside, map_world, of_type, sorted};
@@ -16,14 +16,14 @@ map:
 ";
 
 /// Runs the workflow as job `job` with more flags.
-fn run(world: &World, flags: &[&str]) -> Seen {
+fn run(world: &TestEnv, flags: &[&str]) -> CommandOutput {
     let mut args = vec!["run", "workflow.yml", "-y", "--job-id", "job"];
     args.extend(flags);
     world.prodigy(&args)
 }
 
 /// Runs `prodigy` with a standard input.
-fn with_stdin(world: &World, args: &[&str], text: &str) -> Seen {
+fn with_stdin(world: &TestEnv, args: &[&str], text: &str) -> CommandOutput {
     let mut command = world.prodigy_command(args);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();

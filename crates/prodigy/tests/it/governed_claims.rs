@@ -9,7 +9,7 @@ use crate::{
     dlq_retry::{assert_whole, does, mend, replayed, retry, statuses},
     governed_world::{died_of, dlq, trail},
     map_world::{assert_code, letter, of_type, resume},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 const ALL: [(&str, &str); 3] =
@@ -22,8 +22,8 @@ fn of_two_that_are_asked_for_at_once_each_entry_is_claimed_once() {
         mend(&world, item);
     }
     let runs = [
-        Started::new(&world, &["dlq", "retry", "job"]),
-        Started::new(&world, &["dlq", "retry", "job"]),
+        SpawnedProdigy::new(&world, &["dlq", "retry", "job"]),
+        SpawnedProdigy::new(&world, &["dlq", "retry", "job"]),
     ];
     for run in runs {
         assert_code(&run.seen(&world), 0);
@@ -39,7 +39,7 @@ fn a_replay_that_is_killed_is_finished_and_its_end_is_recorded() {
     let world = died_of("", &[("a", "network_error")]);
     fs::write(world.root().join("hold"), "").unwrap();
     does(&world, "a", "touch ROOT/begun; while test -e ROOT/hold; do sleep 0.02; done");
-    let mut run = Started::new(&world, &["dlq", "retry", "job"]);
+    let mut run = SpawnedProdigy::new(&world, &["dlq", "retry", "job"]);
     let begun = world.root().join("begun");
     run.until(&world, "it begins", || begun.exists());
     run.signal(Signal::KILL);

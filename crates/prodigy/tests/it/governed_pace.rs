@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use insta::assert_snapshot;
 use prodigy_core::Timestamp;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::Signal;
 
 use crate::{
     dlq_retry::{assert_whole, does, mend, replayed, retry},
     governed_world::{died_of, dlq, write_policy},
     map_world::{assert_code, of_type},
-    stories::{Started, stable},
+    stories::{SpawnedProdigy, stable},
 };
 
 /// Returns when dead letters were claimed.
-fn claims(world: &World) -> Vec<Timestamp> {
+fn claims(world: &TestEnv) -> Vec<Timestamp> {
     let records = of_type(world, "replay_started");
     records.iter().map(|record| record["timestamp"].as_str().unwrap().parse().unwrap()).collect()
 }
@@ -109,7 +109,7 @@ fn who_waits_for_the_next_replay_can_be_stopped() {
     }
     for signal in [Signal::INT, Signal::TERM] {
         let before = claims(&world).len();
-        let mut run = Started::new(&world, &["dlq", "retry", "job", "--rate", "1/h"]);
+        let mut run = SpawnedProdigy::new(&world, &["dlq", "retry", "job", "--rate", "1/h"]);
         // The rate holds over runs, so only the first of them claims one.
         if before == 0 {
             run.until(&world, "one is done", || of_type(&world, "agent_completed").len() == 1);
@@ -129,7 +129,7 @@ fn who_waits_for_the_next_replay_can_be_stopped() {
 #[test]
 fn what_the_policy_says_at_the_moment_of_the_claim_counts() {
     let world = died_of("", &ALL);
-    let mut run = Started::new(&world, &["dlq", "retry", "job", "--rate", "1/2s"]);
+    let mut run = SpawnedProdigy::new(&world, &["dlq", "retry", "job", "--rate", "1/2s"]);
     run.until(&world, "one is claimed", || !claims(&world).is_empty());
     write_policy(&world, "version: v1\ndefaults: { action: manual_review }\n");
     world.commit_all("Leave all to people");

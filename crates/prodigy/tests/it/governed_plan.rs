@@ -228,7 +228,7 @@ fn a_resume_replays_only_what_the_policy_lets() {
 
 #[test]
 fn an_entry_names_the_policy_that_was_in_force_when_its_item_died() {
-    let named = |world: &prodigy_testkit::World| {
+    let named = |world: &prodigy_testkit::TestEnv| {
         let shown = world.prodigy(&["dlq", "show", "job", "item-001", "--json"]).stdout;
         let shown: Value = serde_json::from_str(&shown).unwrap();
         shown.pointer("/entry/policy_snapshot").unwrap().as_str().unwrap().to_owned()

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use serde_json::Value;
 
 use crate::{
@@ -22,7 +22,7 @@ map:
 ";
 
 /// Returns a world whose items died of reason codes, by a policy, as ann.
-pub(crate) fn died_of(policy: &str, codes: &[(&str, &str)]) -> World {
+pub(crate) fn died_of(policy: &str, codes: &[(&str, &str)]) -> TestEnv {
     // Without a success the job has failed.
     let code = i32::from(codes.len() == 3);
     died_of_workflow(WORKFLOW, policy, codes, code)
@@ -34,7 +34,7 @@ pub(crate) fn died_of_workflow(
     policy: &str,
     codes: &[(&str, &str)],
     code: i32,
-) -> World {
+) -> TestEnv {
     let world = failing(workflow, &[]);
     become_person(&world, "ann");
     write_policy(&world, policy);
@@ -47,25 +47,25 @@ pub(crate) fn died_of_workflow(
 }
 
 /// Writes the policy; without a text there is none.
-pub(crate) fn write_policy(world: &World, policy: &str) {
+pub(crate) fn write_policy(world: &TestEnv, policy: &str) {
     if !policy.is_empty() {
         world.write(".prodigy/replay-policy.yml", policy);
     }
 }
 
 /// Has somebody use the repository from now on.
-pub(crate) fn become_person(world: &World, name: &str) {
+pub(crate) fn become_person(world: &TestEnv, name: &str) {
     world.git(&["config", "user.email", &format!("{name}@example.com")]);
 }
 
 /// Runs a command about the dead letters of the job as somebody.
-pub(crate) fn dlq(world: &World, who: &str, args: &[&str]) -> Seen {
+pub(crate) fn dlq(world: &TestEnv, who: &str, args: &[&str]) -> CommandOutput {
     become_person(world, who);
     world.prodigy(&[&["dlq"], args].concat())
 }
 
 /// Returns the audit trail: who did what to which entry, what was decided, and what became of it.
-pub(crate) fn trail(world: &World) -> String {
+pub(crate) fn trail(world: &TestEnv) -> String {
     let text = fs::read_to_string(world.home().join("audit/repo/audit.jsonl")).unwrap_or_default();
     let lines = text.lines().map(|line| {
         let record: Value = serde_json::from_str(line).unwrap();

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// Runs steps of a sequential workflow; `ROOT` stands for the world.
-fn ran(steps: &str) -> prodigy_testkit::World {
+fn ran(steps: &str) -> prodigy_testkit::TestEnv {
     let world = world("");
     let root = world.root().display().to_string();
     world.write("workflow.yml", steps.trim_start().replace("ROOT", &root));

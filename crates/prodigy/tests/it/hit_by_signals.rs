@@ -8,17 +8,17 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::{Signal, kill_process_group};
 
 use crate::{
     map_world::{assert_code, has_told, map_world, of_type, resume, started},
-    stories::{Started, stable},
+    stories::{SpawnedProdigy, stable},
 };
 
 /// Starts `prodigy` as a shell does in a terminal: in a process group of its own.
-fn in_a_group(world: &World, args: &[&str]) -> Started {
-    Started::of(world.prodigy_command(args).process_group(0))
+fn in_a_group(world: &TestEnv, args: &[&str]) -> SpawnedProdigy {
+    SpawnedProdigy::of(world.prodigy_command(args).process_group(0))
 }
 
 #[test]
@@ -62,13 +62,13 @@ agents:
     assert_eq!(world.git(&["ls-tree", "--name-only", "main"]).matches("x-do").count(), 20);
 }
 
-fn of_type_if_any(world: &World, kind: &str) -> usize {
+fn of_type_if_any(world: &TestEnv, kind: &str) -> usize {
     if has_told(world, kind) { of_type(world, kind).len() } else { 0 }
 }
 
 /// Makes a world whose git, once, is ended by the Ctrl-C that ends prodigy too: when it is called
 /// with the word in the file `arm` beside the repository.
-fn with_fragile_git(workflow: &str) -> World {
+fn with_fragile_git(workflow: &str) -> TestEnv {
     let world = map_world(workflow);
     let root = world.root().display().to_string();
     let bin = world.root().join("bin");

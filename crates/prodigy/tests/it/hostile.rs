@@ -10,7 +10,7 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use regex::Regex;
 use rustix::{
     fs::{Mode, OFlags},
@@ -21,44 +21,48 @@ use rustix::{
 
 use crate::{
     process::eventually,
-    stories::{Started, stable, world},
+    stories::{SpawnedProdigy, stable, world},
 };
 
 /// Runs a command on a terminal and returns everything that reaches it.
 ///
 /// `during` is called once the command runs, with its process.
-fn on_a_terminal(world: &World, args: &[&str], during: impl FnOnce(&mut Started)) -> (String, i32) {
+fn on_a_terminal(
+    world: &TestEnv,
+    args: &[&str],
+    during: impl FnOnce(&mut SpawnedProdigy),
+) -> (String, i32) {
     on_a_terminal_of(world, args, (80, 24), during)
 }
 
 /// Runs a command on a terminal with so many columns and rows.
 pub(crate) fn on_a_terminal_of(
-    world: &World,
+    world: &TestEnv,
     args: &[&str],
     size: (u16, u16),
-    during: impl FnOnce(&mut Started),
+    during: impl FnOnce(&mut SpawnedProdigy),
 ) -> (String, i32) {
     on_a_terminal_typing(world, args, size, "", during)
 }
 
 /// Runs a command on a terminal at which something was typed in advance.
 pub(crate) fn on_a_terminal_typing(
-    world: &World,
+    world: &TestEnv,
     args: &[&str],
     size: (u16, u16),
     typed: &str,
-    during: impl FnOnce(&mut Started),
+    during: impl FnOnce(&mut SpawnedProdigy),
 ) -> (String, i32) {
     command_on_a_terminal(world, world.prodigy_command(args), size, typed, during)
 }
 
 /// Starts a command on a terminal at which something was typed in advance.
 pub(crate) fn command_on_a_terminal(
-    world: &World,
+    world: &TestEnv,
     mut command: Command,
     (columns, rows): (u16, u16),
     typed: &str,
-    during: impl FnOnce(&mut Started),
+    during: impl FnOnce(&mut SpawnedProdigy),
 ) -> (String, i32) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
@@ -70,7 +74,7 @@ pub(crate) fn command_on_a_terminal(
     tcsetwinsize(&terminal, size).unwrap();
     rustix::io::write(&terminal, typed.as_bytes()).unwrap();
     command.env("TERM", "xterm").env("NO_COLOR", "1").stdin(open());
-    let mut started = Started::with_streams(&mut command, open().into(), open().into());
+    let mut started = SpawnedProdigy::with_streams(&mut command, open().into(), open().into());
     drop(command);
     let screen = started.screen();
     let reader = std::thread::spawn({
@@ -101,7 +105,7 @@ fn assert_harmless(text: &str) {
 const EVIL: &str = "\u{1b}]0;pwned\u{7}\u{1b}[31m\u{9b}2J\rover\u{8}";
 
 /// Returns a world with control characters wherever a workflow can have them.
-fn evil_world() -> World {
+fn evil_world() -> TestEnv {
     world(
         r#"
 name: "name \e]0;pwned\a\e[31m\x9b2J\rover"
@@ -200,7 +204,7 @@ fn a_step_that_prints_without_end_costs_no_memory() {
         "- shell: yes 'all work and no play makes a dull program' | head -c 300000000\n  capture: big\n  on_failure: true\n",
     )
     .env("PRODIGY_LOG_CAP", "1MiB");
-    let started = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let started = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     let mut peaks = [0; 2];
     eventually("it ends", Duration::from_secs(60), || {
         let pid = started.pid().as_raw_nonzero().get();
@@ -300,7 +304,7 @@ steps:
 "#,
     )
     .env("MY_SECRET", "swordfish-in-argv");
-    let mut started = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut started = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     let beside = world.home().join("worktrees/repo/job");
     let mut found = Vec::new();
     for (begun, goes_on) in [("begun", "go"), ("asked", "answer")] {

@@ -6,27 +6,27 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::Signal;
 
 use crate::{
     interrupt::{assert_done_once, assert_nothing_runs, begun, gated, open_gate},
-    stories::{Started, stable},
+    stories::{SpawnedProdigy, stable},
 };
 
 /// Makes a world whose third step waits until the gate is opened.
-fn waiting() -> World {
+fn waiting() -> TestEnv {
     gated("until test -e \"$TEST_GATE\"; do sleep 0.02; done")
 }
 
 /// Starts the workflow behind other words, and waits until its third step holds.
-fn start_with(world: &World, words: &[&str]) -> Started {
+fn start_with(world: &TestEnv, words: &[&str]) -> SpawnedProdigy {
     let prodigy = world.prodigy_command(&["run", "workflow.yml", "-y", "--job-id", "job"]);
     let (program, words) = words.split_first().unwrap();
     let mut command = world.command(program);
     command.args(words).arg(prodigy.get_program()).args(prodigy.get_args());
     command.env("TEST_GATE", world.root().join("gate"));
-    let mut started = Started::of(&mut command);
+    let mut started = SpawnedProdigy::of(&mut command);
     started.until(world, "the step begins", || begun(world).exists());
     started
 }
@@ -36,13 +36,13 @@ fn ignoring(signals: &str) -> [String; 4] {
     ["sh", "-c", &format!("trap '' {signals}; exec \"$@\""), "sh"].map(str::to_owned)
 }
 
-fn start_ignoring(world: &World, signals: &str) -> Started {
+fn start_ignoring(world: &TestEnv, signals: &str) -> SpawnedProdigy {
     let words = ignoring(signals);
     start_with(world, &words.each_ref().map(String::as_str))
 }
 
 #[track_caller]
-fn assert_goes_on(world: &World, started: Started) {
+fn assert_goes_on(world: &TestEnv, started: SpawnedProdigy) {
     open_gate(world);
     let seen = started.seen(world);
     assert_eq!(seen.code, Some(0), "{seen}");

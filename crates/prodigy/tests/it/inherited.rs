@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     map_world::{assert_code, go, letter, map_world},
@@ -33,7 +33,7 @@ fn holding(directory: &Path, text: &str) -> Vec<String> {
     found
 }
 
-fn with_keys(world: World) -> World {
+fn with_keys(world: TestEnv) -> TestEnv {
     world
         .env("ANTHROPIC_API_KEY", KEY)
         .env("DB_PASSWORD", PASSWORD)

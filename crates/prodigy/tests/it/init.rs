@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 fn binary() -> &'static str {
     env!("CARGO_BIN_EXE_prodigy")
@@ -10,7 +10,7 @@ fn binary() -> &'static str {
 
 #[test]
 fn init_writes_a_configuration_and_a_workflow_and_says_what_is_next() {
-    let world = World::with_repo(binary());
+    let world = TestEnv::with_repo(binary());
     insta::assert_snapshot!(world.prodigy(&["init"]), @"
     wrote .prodigy/config.yml
     wrote .prodigy/workflow.schema.json
@@ -74,7 +74,7 @@ fn init_writes_a_configuration_and_a_workflow_and_says_what_is_next() {
 
 #[test]
 fn the_settings_that_init_offers_are_right() {
-    let world = World::with_repo(binary());
+    let world = TestEnv::with_repo(binary());
     assert_eq!(world.prodigy(&["init"]).code, Some(0));
     let offered = world.read(".prodigy/config.yml").replace("\n#", "\n");
     let lines = offered.lines().filter(|line| line.contains(": ") && !line.starts_with([' ', '#']));
@@ -94,7 +94,7 @@ fn the_settings_that_init_offers_are_right() {
 
 #[test]
 fn init_replaces_nothing_unless_it_is_told_to() {
-    let world = World::with_repo(binary());
+    let world = TestEnv::with_repo(binary());
     world.write("workflow.yml", "mine\n");
     insta::assert_snapshot!(world.prodigy(&["init"]), @"
     ----- stderr -----
@@ -125,7 +125,7 @@ fn init_replaces_nothing_unless_it_is_told_to() {
 
 #[test]
 fn init_works_in_another_directory_and_without_a_repository() {
-    let world = World::new(binary());
+    let world = TestEnv::new(binary());
     fs::create_dir(world.root().join("a fresh start")).unwrap();
     insta::assert_snapshot!(world.prodigy(&["init", "--path", "a fresh start"]), @"
     wrote a fresh start/.prodigy/config.yml
@@ -148,7 +148,7 @@ fn init_works_in_another_directory_and_without_a_repository() {
 
 #[test]
 fn the_first_workflow_runs_and_is_merged_as_often_as_one_likes() {
-    let world = World::with_repo(binary());
+    let world = TestEnv::with_repo(binary());
     assert_eq!(world.prodigy(&["init"]).code, Some(0));
     for round in 1..=2 {
         let id = format!("first-{round}");
@@ -170,7 +170,7 @@ fn the_first_workflow_runs_and_is_merged_as_often_as_one_likes() {
 
 #[test]
 fn init_says_that_a_repository_needs_a_commit_first() {
-    let world = World::with_repo(binary());
+    let world = TestEnv::with_repo(binary());
     world.git(&["init", "--quiet", "new"]);
     insta::assert_snapshot!(world.prodigy(&["init", "--path", "new"]), @"
     wrote new/.prodigy/config.yml

@@ -8,13 +8,13 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use regex::Regex;
 use rustix::process::Signal;
 
 use crate::{
     process::{eventually, marked},
-    stories::{Started, events, journal, run, stable, world},
+    stories::{SpawnedProdigy, events, journal, run, stable, world},
 };
 
 const LONG: Duration = Duration::from_secs(15);
@@ -22,7 +22,7 @@ const LONG: Duration = Duration::from_secs(15);
 /// Makes a world whose third step says `begun` and then waits for `gate`, both beside the repository.
 ///
 /// Each step adds a line; the last one commits them.
-pub(crate) fn gated(hold: &str) -> World {
+pub(crate) fn gated(hold: &str) -> TestEnv {
     let world = world("- shell: 'true'\n");
     let root = world.root().display().to_string();
     world.write(
@@ -44,42 +44,42 @@ pub(crate) fn gated(hold: &str) -> World {
 }
 
 /// Starts the workflow and waits until its third step holds.
-pub(crate) fn start(world: &World) -> Started {
-    let mut started = Started::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+pub(crate) fn start(world: &TestEnv) -> SpawnedProdigy {
+    let mut started = SpawnedProdigy::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     started.until(world, "the step begins", || begun(world).exists());
     started
 }
 
 /// Resumes the job and waits until its third step holds again.
-fn start_again(world: &World) -> Started {
+fn start_again(world: &TestEnv) -> SpawnedProdigy {
     fs::remove_file(begun(world)).unwrap();
-    let mut started = Started::new(world, &["resume", "job"]);
+    let mut started = SpawnedProdigy::new(world, &["resume", "job"]);
     started.until(world, "the step begins again", || begun(world).exists());
     started
 }
 
-pub(crate) fn begun(world: &World) -> PathBuf {
+pub(crate) fn begun(world: &TestEnv) -> PathBuf {
     world.root().join("begun")
 }
 
 /// Lets the third step pass from now on.
-pub(crate) fn open_gate(world: &World) {
+pub(crate) fn open_gate(world: &TestEnv) {
     fs::write(world.root().join("gate"), "").unwrap();
 }
 
-fn resume(world: &World) -> String {
+fn resume(world: &TestEnv) -> String {
     stable(&world.prodigy(&["resume", "job"]))
 }
 
 /// Checks that every step did its work once.
 #[track_caller]
-pub(crate) fn assert_done_once(world: &World) {
+pub(crate) fn assert_done_once(world: &TestEnv) {
     assert_eq!(world.read("lines"), "one\ntwo\nthree\nfour kept word\n");
     assert_nothing_runs(world);
 }
 
 #[track_caller]
-pub(crate) fn assert_nothing_runs(world: &World) {
+pub(crate) fn assert_nothing_runs(world: &TestEnv) {
     assert_eq!(marked(&world.root().display().to_string()), [""; 0]);
 }
 
@@ -243,7 +243,7 @@ fn a_job_of_the_same_name_elsewhere_is_left_alone() {
 }
 
 /// Resumes the job and returns the exit code.
-fn world_resumes(world: &World) -> Option<i32> {
+fn world_resumes(world: &TestEnv) -> Option<i32> {
     world.prodigy(&["resume", "job"]).code
 }
 
@@ -511,7 +511,7 @@ fn a_checkpoint_is_only_a_shortcut() {
             }
         }
         open_gate(&world);
-        let seen: Seen = world.prodigy(&["resume", "job"]);
+        let seen: CommandOutput = world.prodigy(&["resume", "job"]);
         assert_eq!(seen.code, Some(0), "{how}: {seen}");
         assert_done_once(&world);
     }

@@ -3,9 +3,9 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
-use crate::stories::{self, Started, records, stable};
+use crate::stories::{self, SpawnedProdigy, records, stable};
 
 /// Three items, of which the second fails in every attempt.
 const ONE_FAILS: &str = "\
@@ -25,12 +25,12 @@ error_policy:
   retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 1ms } }
 ";
 
-fn one_fails() -> World {
+fn one_fails() -> TestEnv {
     stories::world(ONE_FAILS)
 }
 
 /// Returns how many attempts were under way at once, at most.
-fn widest(world: &World) -> usize {
+fn widest(world: &TestEnv) -> usize {
     let (mut now, mut most) = (0_usize, 0);
     for record in records(world) {
         match record.get("event_type").and_then(|kind| kind.as_str()).unwrap() {
@@ -155,7 +155,7 @@ fn a_job_is_resumed_with_another_number_of_items_at_once() {
         command.env("GO", &go);
         command
     };
-    let mut first = Started::of(&mut with_go(&["run", "workflow.yml", "-y", "--job-id", "job"]));
+    let mut first = SpawnedProdigy::of(&mut with_go(&["run", "workflow.yml", "-y", "--job-id", "job"]));
     let started = || {
         world.home().join("events/repo/job").is_dir() && {
             records(&world).iter().any(|record| record["event_type"] == "step_started")
@@ -166,7 +166,7 @@ fn a_job_is_resumed_with_another_number_of_items_at_once() {
     let seen = first.seen(&world);
     assert_eq!(seen.code, Some(130), "{seen}");
     fs::write(&go, "").unwrap();
-    let seen = Started::of(&mut with_go(&["resume", "job", "--max-parallel", "3"])).seen(&world);
+    let seen = SpawnedProdigy::of(&mut with_go(&["resume", "job", "--max-parallel", "3"])).seen(&world);
     assert_eq!((seen.code, widest(&world)), (Some(0), 3), "{seen}");
 }
 
@@ -177,7 +177,7 @@ fn resume_knows_dead_letters_too() {
     assert_eq!(run.code, Some(1), "{run}");
     let mut command = world.prodigy_command(&["resume", "job", "--fail-on-dlq"]);
     command.env("GO", world.home());
-    let seen = Started::of(&mut command).seen(&world);
+    let seen = SpawnedProdigy::of(&mut command).seen(&world);
     assert_eq!(seen.code, Some(3), "{seen}");
 }
 
@@ -191,7 +191,7 @@ fn the_current_workflow_is_found_from_any_directory() {
     let from = |directory: std::path::PathBuf, args: &[&str]| {
         let mut command = world.prodigy_command(args);
         command.current_dir(directory);
-        Started::of(&mut command).seen(&world)
+        SpawnedProdigy::of(&mut command).seen(&world)
     };
     let seen = from(world.repo().join("flows"), &["resume", "job"]);
     let note = seen.stderr.lines().find(|line| line.starts_with("note:")).unwrap_or_default();
@@ -215,7 +215,7 @@ fn a_workflow_that_stands_in_no_file_has_no_current_one() {
 }
 
 /// Returns the events of a job, without what differs from run to run.
-fn events(world: &World, args: &[&str]) -> String {
+fn events(world: &TestEnv, args: &[&str]) -> String {
     let seen = stable(&world.prodigy(&[&["events", "job"], args].concat()));
     let lines = seen.lines().skip(1).filter_map(|line| line.get(14..));
     let agent = regex::Regex::new(r"agent-\d").unwrap();
@@ -406,13 +406,13 @@ fn an_item_is_followed_until_it_ends() {
     );
     let go = world.home().join("go");
     let mut command = world.prodigy_command(&["run", "workflow.yml", "-y", "--job-id", "job"]);
-    let mut run = Started::of(command.env("GO", &go));
+    let mut run = SpawnedProdigy::of(command.env("GO", &go));
     let out = || world.home().join("logs/repo/job/item-001/attempt-1.out");
     run.until(&world, "the item printed", || fs::read(out()).is_ok_and(|text| !text.is_empty()));
     let log = world.home().join("followed");
     let mut command = world.prodigy_command(&["logs", "job", "item-001", "--follow"]);
     let file = fs::File::create(&log).unwrap();
-    let mut follow = Started::with_streams(&mut command, file.into(), std::process::Stdio::piped());
+    let mut follow = SpawnedProdigy::with_streams(&mut command, file.into(), std::process::Stdio::piped());
     let shown = || fs::read_to_string(&log).unwrap();
     follow.until(&world, "it is followed", || shown().contains("begins"));
     fs::write(&go, "").unwrap();

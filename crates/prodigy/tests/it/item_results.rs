@@ -1,7 +1,7 @@
 //! What agents answer as data: the results of items, as the reduce phase sees them.
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Makes a world whose one agent answers these about its items, with what the items add.
-fn answering(rules: &str, more: &str) -> World {
+fn answering(rules: &str, more: &str) -> TestEnv {
     map_world(&format!(
         r#"
 agents: {{ claude: {{ type: simulated, rules: [{rules}] }} }}
@@ -29,7 +29,7 @@ reduce:
 
 /// Returns the results that the reduce phase saw: one line for each item.
 #[track_caller]
-fn results(world: &World) -> String {
+fn results(world: &TestEnv) -> String {
     let seen: Vec<Value> = serde_json::from_str(&beside(world, "results")).unwrap();
     let file: Vec<Value> = serde_json::from_str(&beside(world, "file")).unwrap();
     assert_eq!(seen, file);

@@ -4,7 +4,7 @@ use std::fs;
 
 use insta::assert_snapshot;
 use prodigy_engine::store::Layout;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use regex::Regex;
 
 use crate::{fixture, stories};
@@ -23,7 +23,7 @@ error_policy:
   retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 1ms } }
 ";
 
-fn done() -> (World, Layout) {
+fn done() -> (TestEnv, Layout) {
     let world = stories::world(WORKFLOW);
     let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]);
     assert_eq!(seen.code, Some(0), "{seen}");
@@ -31,7 +31,7 @@ fn done() -> (World, Layout) {
     (world, layout)
 }
 
-fn verify(world: &World, only: &str) -> String {
+fn verify(world: &TestEnv, only: &str) -> String {
     let seen = world.prodigy(&["verify", "job"]);
     let text = seen.to_string();
     let lines: Vec<_> = text.lines().filter(|line| line.contains(only)).collect();

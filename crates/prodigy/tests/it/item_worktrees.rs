@@ -3,13 +3,13 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use regex::Regex;
 use rustix::process::Signal;
 
 use crate::{
     fixture,
-    stories::{self, Started, records},
+    stories::{self, SpawnedProdigy, records},
 };
 
 /// Three items that fail: one leaves a file, one a commit, one nothing.
@@ -27,7 +27,7 @@ map:
         exit 1
 ";
 
-fn all_fail() -> World {
+fn all_fail() -> TestEnv {
     let world = stories::world(ALL_FAIL);
     let seen = world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]);
     assert_eq!(seen.code, Some(1), "{seen}");
@@ -35,14 +35,14 @@ fn all_fail() -> World {
 }
 
 /// Returns what a person sees, without sizes, which depend on the file system.
-fn stable(seen: &Seen) -> String {
+fn stable(seen: &CommandOutput) -> String {
     let text = seen.to_string();
     let text =
         Regex::new(r" +\d+\.\d (KiB|MiB)").unwrap().replace_all(&text, " [size]").into_owned();
     Regex::new(r"~\w{6}\b").unwrap().replace_all(&text, "~[random]").into_owned()
 }
 
-fn refs(world: &World) -> String {
+fn refs(world: &TestEnv) -> String {
     world.git(&["for-each-ref", "--format=%(refname)"])
 }
 
@@ -162,7 +162,7 @@ fn the_worktrees_of_agents_are_never_touched_while_they_work() {
         "mode: mapreduce\nmap:\n  input: { items: [1, 2] }\n  \
          agent_template: [{ shell: echo x > left; sleep 60 }]\n",
     );
-    let mut run = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut run = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     let place = |agent: &str| world.home().join("worktrees/repo/job").join(agent).join("left");
     run.until(&world, "both work", || place("agent-1").exists() && place("agent-2").exists());
     assert_snapshot!(stable(&world.prodigy(&["worktree", "ls"])), @"

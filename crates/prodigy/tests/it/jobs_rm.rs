@@ -9,14 +9,14 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::{
     fixture::{hold, layout, record, started},
     map_world::{assert_code, go, map_world},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 /// One item that commits, one that fails after it committed.
@@ -38,14 +38,14 @@ map:
 ";
 
 /// Removes the job with more flags.
-fn rm(world: &World, flags: &[&str]) -> Seen {
+fn rm(world: &TestEnv, flags: &[&str]) -> CommandOutput {
     let mut args = vec!["jobs", "rm", "job"];
     args.extend(flags);
     world.prodigy(&args)
 }
 
 /// Returns what is left of the job below the home and in git.
-fn left(world: &World) -> Vec<String> {
+fn left(world: &TestEnv) -> Vec<String> {
     let mut left = Vec::new();
     let mut waiting = vec![world.home()];
     while let Some(directory) = waiting.pop() {
@@ -72,17 +72,17 @@ fn left(world: &World) -> Vec<String> {
     left
 }
 
-fn shown(world: &World, path: &Path) -> String {
+fn shown(world: &TestEnv, path: &Path) -> String {
     path.strip_prefix(world.root()).unwrap().display().to_string()
 }
 
 /// Returns the file that says that the job was removed.
-fn tombstone(world: &World) -> PathBuf {
+fn tombstone(world: &TestEnv) -> PathBuf {
     world.home().join("state/repo/removed/job.json")
 }
 
 /// Returns the actions and outcomes of the audit trail.
-fn audited(world: &World) -> Vec<(Value, Value)> {
+fn audited(world: &TestEnv) -> Vec<(Value, Value)> {
     let text = fs::read_to_string(world.home().join("audit/repo/audit.jsonl")).unwrap_or_default();
     let records = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     records.map(|record| (record["action"].clone(), record["outcome"].clone())).collect()
@@ -284,7 +284,7 @@ map:
         );
         let before = world.git(&["rev-parse", "main"]);
         let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
-        let mut run = Started::new(&world, &args);
+        let mut run = SpawnedProdigy::new(&world, &args);
         // Its first act in the checkout is a list of what it will change there.
         run.until(&world, "the update begins", || {
             world.repo().join("file-1").exists() || world.repo().join("file-300").exists()
@@ -307,6 +307,6 @@ map:
 }
 
 /// Returns the files of the checkout that are not as the branch says.
-fn status(world: &World) -> String {
+fn status(world: &TestEnv) -> String {
     world.git(&["status", "--porcelain", "--untracked-files=all"])
 }

@@ -3,9 +3,9 @@
 
 use std::{collections::BTreeSet, fs};
 
-use prodigy_core::event::{Event, Fact, Record, RunOptions};
-use prodigy_engine::store::{Durability, Journal, Reader};
-use prodigy_testkit::{Seen, World};
+use prodigy_core::event::{Event, EventRecord, NewEvent, RunOptions};
+use prodigy_engine::store::{Durability, JournalReader, JournalWriter};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use serde_json::{Value, json};
 
 use crate::{
@@ -24,26 +24,26 @@ map:
 ";
 
 /// Runs the workflow as job `job` with more flags.
-fn run(world: &World, flags: &[&str]) -> Seen {
+fn run(world: &TestEnv, flags: &[&str]) -> CommandOutput {
     let mut args = vec!["run", "workflow.yml", "--job-id", "job"];
     args.extend(flags);
     world.prodigy(&args)
 }
 
 /// Resumes the job with more flags.
-fn resume(world: &World, flags: &[&str]) -> Seen {
+fn resume(world: &TestEnv, flags: &[&str]) -> CommandOutput {
     let mut args = vec!["resume", "job"];
     args.extend(flags);
     world.prodigy(&args)
 }
 
 /// Lets what waits for the file `go` beside the repository succeed.
-fn let_go(world: &World) {
+fn let_go(world: &TestEnv) {
     fs::write(world.root().join("go"), "").unwrap();
 }
 
 /// Returns the options that the job has now.
-fn options(world: &World) -> Value {
+fn options(world: &TestEnv) -> Value {
     let seen = world.prodigy(&["jobs", "show", "job", "--json"]);
     assert_code(&seen, 0);
     serde_json::from_str::<Value>(&seen.stdout).unwrap()["job"]["options"].clone()
@@ -97,17 +97,17 @@ fn a_budget_of_an_older_journal_holds_on_resume() {
 }
 
 /// Makes the journal one of a program that did not record the flags.
-fn forget_options(world: &World) {
+fn forget_options(world: &TestEnv) {
     let (layout, job) = (layout(world), "job".parse().unwrap());
-    let records: Vec<_> = Reader::open(&layout, &job).unwrap().map(Result::unwrap).collect();
+    let records: Vec<_> = JournalReader::open(&layout, &job).unwrap().map(Result::unwrap).collect();
     fs::remove_dir_all(layout.events_dir(&job)).unwrap();
     fs::remove_file(layout.checkpoint(&job)).unwrap();
-    let mut journal = Journal::create(&layout, &job, Durability::Relaxed).unwrap();
-    for Record { timestamp, agent_id, item_id, mut event, .. } in records {
+    let mut journal = JournalWriter::create(&layout, &job, Durability::Relaxed).unwrap();
+    for EventRecord { timestamp, agent_id, item_id, mut event, .. } in records {
         if let Event::JobStarted(started) = &mut event {
             started.options = RunOptions::default();
         }
-        journal.append(vec![Fact { agent_id, item_id, event }], timestamp).unwrap();
+        journal.append(vec![NewEvent { agent_id, item_id, event }], timestamp).unwrap();
     }
 }
 
@@ -225,7 +225,7 @@ fn jobs_show_names_the_flags_that_hold() {
 }
 
 /// Returns the flags that the help of a command names.
-fn in_help(world: &World, command: &[&str]) -> BTreeSet<String> {
+fn in_help(world: &TestEnv, command: &[&str]) -> BTreeSet<String> {
     let mut args = command.to_vec();
     args.push("--help");
     let help = world.prodigy(&args).stdout;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Runs what a user would copy from the output.
-fn type_in(world: &World, command: &str) {
+fn type_in(world: &TestEnv, command: &str) {
     let output =
         world.command("sh").current_dir(world.repo()).args(["-c", command]).output().unwrap();
     assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
@@ -23,12 +23,12 @@ fn commands(text: &str) -> Vec<String> {
     lines.filter_map(|line| line.split('`').nth(1).map(ToOwned::to_owned)).collect()
 }
 
-fn shown(world: &World) -> Value {
+fn shown(world: &TestEnv) -> Value {
     let seen = world.prodigy(&["jobs", "show", "job", "--json"]);
     serde_json::from_str(&seen.stdout).unwrap()
 }
 
-fn read(world: &World, name: &str) -> String {
+fn read(world: &TestEnv, name: &str) -> String {
     fs::read_to_string(world.repo().join(name)).unwrap_or_default()
 }
 
@@ -42,7 +42,7 @@ map:
         printf 'x\0y' > ${item}.bin; echo hidden > ${item}.ignored
 ";
 
-fn leaving(more: &str) -> World {
+fn leaving(more: &str) -> TestEnv {
     let world = map_world(&format!("{LEAVING}{more}"));
     world.write(".gitignore", "*.ignored\n");
     world.write("gone-a", "");

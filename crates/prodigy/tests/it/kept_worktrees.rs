@@ -1,19 +1,19 @@
 //! What stays of items that failed, and what handlers of the error policy are told.
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::stories::stable;
 
-fn world(workflow: &str) -> World {
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"));
+fn world(workflow: &str) -> TestEnv {
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"));
     world.write("w.yml", workflow);
     world.commit_all("Add the workflow");
     world
 }
 
 /// Returns the worktrees of the items: the name, whether HEAD is a commit, and the branch.
-fn kept(world: &World) -> Vec<(String, bool, String)> {
+fn kept(world: &TestEnv) -> Vec<(String, bool, String)> {
     let list = world.git(&["worktree", "list", "--porcelain"]);
     let mut kept: Vec<_> = list
         .split("\n\n")

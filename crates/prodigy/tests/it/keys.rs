@@ -8,7 +8,7 @@ use prodigy_core::Timestamp;
 use crate::stories::{records, run, run_with, stable, world};
 
 /// Returns how long the job waited before each retry of a step.
-fn waits(world: &prodigy_testkit::World, step: &str) -> Vec<Duration> {
+fn waits(world: &prodigy_testkit::TestEnv, step: &str) -> Vec<Duration> {
     let mut waits = Vec::new();
     let mut failed: Option<Timestamp> = None;
     for record in records(world).iter().filter(|record| record["step"] == step) {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use prodigy_testkit::{World, killing::kill_at_record};
+use prodigy_testkit::{TestEnv, killing::kill_at_record};
 use rustix::process::Signal;
 
 use crate::{
@@ -26,7 +26,7 @@ error_policy: { retry_config: { max_attempts: 1 } }
 const RUN: [&str; 5] = ["run", "workflow.yml", "-y", "--job-id", "job"];
 
 /// Returns the references, worktrees and branches of the job.
-fn held(world: &World) -> String {
+fn held(world: &TestEnv) -> String {
     let refs = ["for-each-ref", "refs/heads/prodigy", "refs/prodigy/job"];
     format!("{}\n{}", world.git(&refs), world.git(&["worktree", "list"]))
 }

@@ -4,7 +4,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     agents::{program, world},
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Writes the stand-ins, whose output is made by `python3`.
-fn printing(workflow: &str, script: &str) -> World {
+fn printing(workflow: &str, script: &str) -> TestEnv {
     let world = world(workflow);
     fs::write(world.root().join("agent.py"), script).unwrap();
     let path = world.root().join("agent.py").display().to_string();
@@ -24,7 +24,7 @@ fn printing(workflow: &str, script: &str) -> World {
 }
 
 /// Returns what each step used and what it failed of.
-fn books(world: &World) -> String {
+fn books(world: &TestEnv) -> String {
     let used = of_type(world, "agent_usage");
     let mut lines: Vec<String> = used
         .iter()

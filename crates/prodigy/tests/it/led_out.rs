@@ -10,7 +10,7 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 
 /// Runs something while `d` in a worktree is a directory at one moment and a link to `outside`
 /// beside the repository at the next.
-fn while_swapped<T>(world: &World, worktree: &str, act: impl FnOnce() -> T) -> T {
+fn while_swapped<T>(world: &TestEnv, worktree: &str, act: impl FnOnce() -> T) -> T {
     let worktree = world.home().join("worktrees/repo/job").join(worktree);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -7,23 +7,23 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::Signal;
 
 use crate::{
     map_world::{assert_code, go, map_world, of_type, started, trace},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 /// Runs git in a directory.
-fn git_in(world: &World, directory: &Path, args: &[&str]) -> String {
+fn git_in(world: &TestEnv, directory: &Path, args: &[&str]) -> String {
     let output = world.command("git").current_dir(directory).args(args).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
 /// Returns what was told of one item, in a form that does not depend on the machine.
-fn told(world: &World, item: &str) -> String {
+fn told(world: &TestEnv, item: &str) -> String {
     let root = world.root().canonicalize().unwrap().display().to_string();
     let records = of_type(world, "worktree_preserved");
     let lines = records.iter().filter(|record| record["item_id"] == item).map(|record| {
@@ -34,7 +34,7 @@ fn told(world: &World, item: &str) -> String {
     lines.collect::<Vec<_>>().join("\n").replace(&root, "$ROOT")
 }
 
-fn patch_of(world: &World, item: &str) -> PathBuf {
+fn patch_of(world: &TestEnv, item: &str) -> PathBuf {
     world.home().join(format!("dlq/repo/job/mapreduce/dlq/job/patches/{item}.patch"))
 }
 
@@ -288,7 +288,7 @@ map:
         run.signal(Signal::KILL);
         run.seen(&world);
         fs::remove_file(&began).unwrap();
-        run = Started::new(&world, &["resume", "job"]);
+        run = SpawnedProdigy::new(&world, &["resume", "job"]);
     }
     assert_code(&run.seen(&world), 1);
     assert_snapshot!(trace(&world), @"

@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     agents::{program, world},
     map_world::{assert_code, has_told, of_type, resume, started},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 /// Makes a world with one step whose agent is this script; `ROOT` stands for the world.
-fn with_claude(settings: &str, script: &str) -> World {
+fn with_claude(settings: &str, script: &str) -> TestEnv {
     let world = world(&format!("{settings}steps:\n- claude: work\n"));
     let script = script.replace("ROOT", &world.root().display().to_string());
     program(&world, "claude", &format!("cat > /dev/null\n{script}"));
@@ -29,7 +29,7 @@ exit 1
 
 /// Returns a run that is over: it does not wait.
 #[track_caller]
-fn ended(world: &World) -> prodigy_testkit::Seen {
+fn ended(world: &TestEnv) -> prodigy_testkit::CommandOutput {
     let mut run = started(world);
     run.until(world, "it is paused", || has_told(world, "job_paused"));
     run.seen(world)
@@ -60,7 +60,7 @@ fn the_longest_wait_can_be_set() {
 }
 
 /// An agent whose limit is lifted before the provider said it would be.
-fn lifted_early() -> World {
+fn lifted_early() -> TestEnv {
     let script = r#"
 if test -e ROOT/lifted; then
   echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"done","total_cost_usd":0.5,"usage":{"input_tokens":30,"output_tokens":2},"permission_denials":[]}'
@@ -80,7 +80,7 @@ fn a_resume_during_a_pause_says_at_once_until_when_it_waits() {
     let mut command = world.prodigy_command(&["resume", "job", "--no-wait=false"]);
     let file = fs::File::create(&log).unwrap();
     let null = std::process::Stdio::null();
-    let mut run = Started::with_streams(&mut command, null, file.into());
+    let mut run = SpawnedProdigy::with_streams(&mut command, null, file.into());
     let said = || fs::read_to_string(&log).unwrap();
     run.until(&world, "it says why it waits", || {
         said().contains("waiting: Claude AI usage limit reached")
@@ -97,7 +97,7 @@ fn a_resume_can_try_at_once() {
 }
 
 /// A job that waited for a usage limit and was resumed with `--now`, twice.
-pub(crate) fn tried_at_once() -> World {
+pub(crate) fn tried_at_once() -> TestEnv {
     let world = lifted_early();
     let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
     assert_code(&world.prodigy(&args), 75);

@@ -3,24 +3,24 @@
 
 use insta::assert_snapshot;
 use prodigy_core::Timestamp;
-use prodigy_testkit::{World, killing::check_processes};
+use prodigy_testkit::{TestEnv, killing::check_processes};
 use rustix::process::Signal;
 
 use crate::{
     map_conflict::mended,
     map_world::{assert_code, counts, has_told, of_type, started, trace_of},
-    stories::{Started, records},
+    stories::{SpawnedProdigy, records},
 };
 
 /// Makes a world whose conflict is resolved by an agent that is at its limit for a while.
-fn limited(reset_after: &str) -> World {
+fn limited(reset_after: &str) -> TestEnv {
     mended(&format!(
         r#"fault: usage_limit, reset_after: {reset_after}, cost_usd: 0.25, edits: [{{ path: list, content: "first\nsecond\n" }}]"#
     ))
 }
 
 /// Returns the seconds from the pause until the conflict was taken up for the last time.
-fn waited(world: &World) -> f64 {
+fn waited(world: &TestEnv) -> f64 {
     let time = |kind: &str| {
         let record = records(world).into_iter().rfind(|record| record["event_type"] == kind);
         let text = record.unwrap()["timestamp"].as_str().unwrap().to_owned();
@@ -31,7 +31,7 @@ fn waited(world: &World) -> f64 {
 
 /// Checks that both items are done, the conflict resolved once, and nobody was charged more.
 #[track_caller]
-fn check(world: &World) {
+fn check(world: &TestEnv) {
     assert_eq!(world.read("list"), "first\nsecond\n");
     assert_eq!(counts(world), (2, 0, 0));
     for item in ["first", "second"] {
@@ -67,10 +67,10 @@ fn a_conflict_waits_for_a_limit_and_is_resolved_afterwards() {
 fn a_job_that_may_not_wait_keeps_the_conflict_for_later() {
     let world = limited("2s");
     let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
-    assert_code(&Started::new(&world, &args).seen(&world), 75);
+    assert_code(&SpawnedProdigy::new(&world, &args).seen(&world), 75);
     assert_eq!(world.git(&["log", "-1", "--format=%s", "prodigy/job/second"]), "second");
     assert_eq!(of_type(&world, "item_dead_lettered").len(), 0);
-    assert_code(&Started::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
+    assert_code(&SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
     check(&world);
 }
 
@@ -81,6 +81,6 @@ fn a_job_that_is_killed_while_a_conflict_waits_resolves_it_after_the_limit() {
     run.until(&world, "it waits", || has_told(&world, "quota_paused"));
     run.signal(Signal::KILL);
     run.seen(&world);
-    assert_code(&Started::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
+    assert_code(&SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
     check(&world);
 }

@@ -4,7 +4,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Returns what happened around a limit, one line for each record.
-fn story(world: &World) -> String {
+fn story(world: &TestEnv) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let line = |record: &Value| {
         let kind = text(&record["event_type"]);

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use prodigy_testkit::{World, killing::check_processes};
+use prodigy_testkit::{TestEnv, killing::check_processes};
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
     map_world::{assert_code, counts, has_told, map_world, of_type, started},
-    stories::{Started, records},
+    stories::{SpawnedProdigy, records},
 };
 
 const ITEMS: usize = 50;
@@ -19,7 +19,7 @@ const AT_ONCE: usize = 10;
 const BOUND: Duration = Duration::from_secs(60);
 
 /// Makes a world whose agents all run into one limit, which is lifted soon.
-fn limited_world() -> World {
+fn limited_world() -> TestEnv {
     map_world(&format!(
         r#"
 agents:
@@ -37,7 +37,7 @@ map:
 }
 
 /// Returns what happened, and to which item.
-fn told(world: &World) -> Vec<(String, String)> {
+fn told(world: &TestEnv) -> Vec<(String, String)> {
     let field = |record: &Value, name: &str| record[name].as_str().unwrap_or_default().to_owned();
     records(world).iter().map(|it| (field(it, "event_type"), field(it, "item_id"))).collect()
 }
@@ -45,7 +45,7 @@ fn told(world: &World) -> Vec<(String, String)> {
 /// Checks that while the limit held one agent tried and none else started, that those that ran
 /// into it were set back, and that every item was done in its first attempt.
 #[track_caller]
-fn check(world: &World) {
+fn check(world: &TestEnv) {
     let told = told(world);
     let at = |kind: &str| told.iter().position(|(found, _)| found == kind).unwrap();
     let count = |told: &[(String, String)], kind: &str| {
@@ -85,7 +85,7 @@ fn a_job_that_is_killed_while_it_waits_for_a_limit_goes_on_waiting() {
     });
     run.signal(Signal::KILL);
     run.seen(&world);
-    let resumed = Started::new(&world, &["resume", "job", "-y"]);
+    let resumed = SpawnedProdigy::new(&world, &["resume", "job", "-y"]);
     assert_code(&resumed.seen_within(&world, BOUND), 0);
     check(&world);
 }

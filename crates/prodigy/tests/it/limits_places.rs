@@ -7,15 +7,15 @@
 use std::thread;
 
 use insta::assert_snapshot;
-use prodigy_testkit::{World, killing::check_processes};
+use prodigy_testkit::{TestEnv, killing::check_processes};
 
 use crate::{
     map_world::{assert_code, map_world, of_type, started, trace_of},
-    stories::{Started, records},
+    stories::{SpawnedProdigy, records},
 };
 
 /// Makes a world in which the prompt `limited` runs into a limit, which is lifted soon.
-fn world(workflow: &str) -> World {
+fn world(workflow: &str) -> TestEnv {
     map_world(&format!(
         r#"
 agents:
@@ -42,11 +42,11 @@ fn check_all<'w>(workflows: impl IntoIterator<Item = (&'w str, String)>) {
 fn check(place: &str, workflow: &str) {
     let world = world(workflow);
     let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
-    let seen = Started::new(&world, &args).seen(&world);
+    let seen = SpawnedProdigy::new(&world, &args).seen(&world);
     assert_eq!(seen.code, Some(75), "{place}: {seen}");
     let count = |kind: &str| of_type(&world, kind).len();
     assert_eq!(count("quota_paused"), 1, "{place}");
-    assert_code(&Started::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
+    assert_code(&SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
     assert_eq!((count("quota_paused"), count("quota_resumed")), (1, 1), "{place}");
     assert_eq!(count("agent_failed") + count("item_dead_lettered"), 0, "{place}");
     let attempts = of_type(&world, "agent_completed");

@@ -2,15 +2,15 @@
 
 use std::fs;
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
 use crate::{
     map_world::{assert_code, counts, map_world, of_type, started},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 /// Makes a world with two items and an agent that is this script; `ROOT` stands for the world.
-fn world(script: &str) -> World {
+fn world(script: &str) -> TestEnv {
     let world = map_world(
         r#"
 agents:
@@ -33,9 +33,9 @@ map:
 }
 
 /// Runs the workflow without waiting for a limit.
-fn hasty(world: &World) -> Seen {
+fn hasty(world: &TestEnv) -> CommandOutput {
     let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
-    Started::new(world, &args).seen(world)
+    SpawnedProdigy::new(world, &args).seen(world)
 }
 
 #[test]

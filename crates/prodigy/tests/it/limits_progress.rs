@@ -2,12 +2,12 @@
 
 use std::{fs, thread, time::Duration};
 
-use prodigy_testkit::{Seen, World, killing::check_processes};
+use prodigy_testkit::{CommandOutput, TestEnv, killing::check_processes};
 use rustix::process::Signal;
 
 use crate::{
     map_world::{assert_code, beside, counts, has_told, map_world, of_type, write_workflow},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 /// An agent that serves three prompts in a window of its limit, which is lifted soon after.
@@ -52,13 +52,13 @@ echo done
 "#;
 
 /// Makes a world with an agent that is a script; `ROOT` stands for the world.
-fn world(script: &str, workflow: &str) -> World {
+fn world(script: &str, workflow: &str) -> TestEnv {
     let world = map_world("map: { input: { items: [] }, agent_template: [{ shell: 'true' }] }");
     set_up(&world, script, workflow);
     world
 }
 
-fn set_up(world: &World, script: &str, workflow: &str) {
+fn set_up(world: &TestEnv, script: &str, workflow: &str) {
     let agent =
         "agents:\n  own:\n    type: command\n    command: [sh, ROOT/agent.sh]\n    prompt: stdin\n";
     write_workflow(world, &format!("{agent}{workflow}"));
@@ -69,7 +69,7 @@ fn set_up(world: &World, script: &str, workflow: &str) {
 }
 
 /// Makes the same world with a sequential workflow.
-fn sequential_world(script: &str, steps: &str) -> World {
+fn sequential_world(script: &str, steps: &str) -> TestEnv {
     let world = world(script, "");
     let text = world.read("workflow.yml").replace("mode: mapreduce\n", "");
     world.write("workflow.yml", format!("{text}{steps}").replace("ROOT", &root(&world)));
@@ -77,7 +77,7 @@ fn sequential_world(script: &str, steps: &str) -> World {
     world
 }
 
-fn root(world: &World) -> String {
+fn root(world: &TestEnv) -> String {
     world.root().display().to_string()
 }
 
@@ -87,14 +87,14 @@ fn ask(prompt: &str) -> String {
 }
 
 /// Runs the workflow to its end, waiting for limits.
-fn run(world: &World) -> Seen {
+fn run(world: &TestEnv) -> CommandOutput {
     let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
-    Started::new(world, &args).seen(world)
+    SpawnedProdigy::new(world, &args).seen(world)
 }
 
 /// Runs the workflow, and kills prodigy once something is so.
-fn kill_when(world: &World, what: &str, is_so: impl Fn() -> bool) {
-    let mut run = Started::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+fn kill_when(world: &TestEnv, what: &str, is_so: impl Fn() -> bool) {
+    let mut run = SpawnedProdigy::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     run.until(world, what, is_so);
     run.signal(Signal::KILL);
     run.seen(world);
@@ -107,7 +107,7 @@ fn numbers(last: usize) -> String {
 
 /// Checks that each of `1` to `last` was paid for once, and that its work is on the branch.
 #[track_caller]
-fn check_each_once(world: &World, last: usize, place: &str) {
+fn check_each_once(world: &TestEnv, last: usize, place: &str) {
     let all = numbers(last);
     assert_eq!(beside(world, "prompts"), all, "{place}: paid for");
     assert_eq!(world.read("work.txt"), all, "{place}: merged");
@@ -269,7 +269,7 @@ fn suspended_work_survives_a_kill_during_the_pause() {
         let shown = world.prodigy(&["jobs", "show", "job"]).to_string();
         assert!(shown.contains("suspended   "), "{place}: {shown}");
         assert!(shown.contains("in the middle with 3 finished steps"), "{place}: {shown}");
-        let seen = Started::new(&world, &["resume", "job"]).seen(&world);
+        let seen = SpawnedProdigy::new(&world, &["resume", "job"]).seen(&world);
         assert_eq!(seen.code, Some(0), "{place}: {seen}");
         check_each_once(&world, 5, place);
     }
@@ -287,7 +287,7 @@ fn a_kill_after_the_pause_goes_back_to_where_the_work_was_suspended() {
     let workflow = format!("map: {{ input: {{ items: [x] }}, agent_template: [{steps}] }}\n");
     let world = world(&script, &workflow);
     kill_when(&world, "the agent hangs", || world.root().join("hangs").exists());
-    assert_code(&Started::new(&world, &["resume", "job"]).seen(&world), 0);
+    assert_code(&SpawnedProdigy::new(&world, &["resume", "job"]).seen(&world), 0);
     assert_eq!(world.read("work.txt"), "1\n2\n3\n4\n5\n6\n");
     assert_eq!(beside(&world, "prompts"), "1\n2\n3\n4\n5\n4\n5\n6\n");
     assert_eq!(of_type(&world, "agent_completed")[0]["attempt"], 1);
@@ -310,11 +310,11 @@ fn a_stop_after_the_pause_goes_back_to_where_the_work_was_suspended() {
     );
     for (place, workflow) in [("an item", item), ("reduce", reduced)] {
         let world = world(&script, &workflow);
-        let mut run = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+        let mut run = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
         run.until(&world, "the agent hangs", || world.root().join("hangs").exists());
         run.signal(Signal::TERM);
         assert_code(&run.seen(&world), 143);
-        assert_code(&Started::new(&world, &["resume", "job"]).seen(&world), 0);
+        assert_code(&SpawnedProdigy::new(&world, &["resume", "job"]).seen(&world), 0);
         assert_eq!(world.read("work.txt"), numbers(6), "{place}");
         assert_eq!(beside(&world, "prompts"), "1\n2\n3\n4\n5\n4\n5\n6\n", "{place}");
         check_processes(&world).unwrap();
@@ -374,7 +374,7 @@ fn a_step_that_never_gets_further_fails_and_can_be_resumed() {
     assert_code(&seen, 1);
     assert!(seen.to_string().contains("cut it off 2 times"), "{seen}");
     fs::write(world.root().join("mended"), "").unwrap();
-    assert_code(&Started::new(&world, &["resume", "job"]).seen(&world), 0);
+    assert_code(&SpawnedProdigy::new(&world, &["resume", "job"]).seen(&world), 0);
     assert_eq!(world.read("half.txt"), "y\ny\n", "its commits were kept");
 }
 
@@ -387,16 +387,16 @@ fn a_step_that_went_on_without_a_change_keeps_what_it_did_before() {
     let steps = "steps:\n  - { agent: { use: own, prompt: work }, auto_commit: false }\n  - shell: test -e ROOT/killed || { touch ROOT/killed; sleep 60; }\n";
     let world = sequential_world(&script, steps);
     kill_when(&world, "the next step runs", || world.root().join("killed").exists());
-    assert_code(&Started::new(&world, &["resume", "job"]).seen(&world), 0);
+    assert_code(&SpawnedProdigy::new(&world, &["resume", "job"]).seen(&world), 0);
     assert_eq!(world.read("first.txt"), "first\n");
 }
 
 /// A job whose step waits in the middle for a limit to be lifted.
-pub(crate) fn suspended_step() -> World {
+pub(crate) fn suspended_step() -> TestEnv {
     let each = format!("  - foreach: {{ input: [1, 2, 3, 4], do: [{}] }}\n", ask("${item}"));
     let world = sequential_world(THREE_PER_WINDOW, &format!("steps:\n{each}"));
     let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
-    assert_code(&Started::new(&world, &args).seen(&world), 75);
+    assert_code(&SpawnedProdigy::new(&world, &args).seen(&world), 75);
     world
 }
 
@@ -420,7 +420,7 @@ fn the_summary_names_what_is_kept() {
     let workflow = format!("map: {{ input: {{ items: [x] }}, agent_template: [{steps}] }}\n");
     let world = world(THREE_PER_WINDOW, &workflow);
     let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
-    let seen = Started::new(&world, &args).seen(&world);
+    let seen = SpawnedProdigy::new(&world, &args).seen(&world);
     assert_code(&seen, 75);
     let line = "kept: 1 item waits in the middle with 3 finished steps; it goes on from there";
     assert!(seen.to_string().contains(line), "{seen}");
@@ -430,7 +430,7 @@ fn the_summary_names_what_is_kept() {
     let events = world.prodigy(&["events", "job", "--type", "work_suspended"]).to_string();
     assert!(events.contains("worktree kept  3 steps finished"), "{events}");
     thread::sleep(Duration::from_millis(3100));
-    assert_code(&Started::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
+    assert_code(&SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
     check_each_once(&world, 5, "after a stop");
     let left = world.git(&["for-each-ref", "refs/prodigy/job/suspended"]);
     assert_eq!(left, "", "nothing is left of it");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use regex::Regex;
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ map:
 ";
 
 /// Returns what a person sees, without what differs from run to run.
-fn timeless(seen: &Seen) -> String {
+fn timeless(seen: &CommandOutput) -> String {
     let text = stable(seen);
     let text = Regex::new(r"\d\d:\d\d:\d\d").unwrap().replace_all(&text, "[clock]").into_owned();
     let text = Regex::new(r"\(in [^)]*\)").unwrap().replace_all(&text, "(in [time])").into_owned();
@@ -90,7 +90,7 @@ fn another_process_sees_that_a_job_waits_for_a_limit() {
     let mut run = started(&world);
     run.until(&world, "it waits", || has_told(&world, "quota_paused"));
     let shown = world.prodigy(&["jobs", "show", "job"]);
-    let limit = |shown: &Seen| {
+    let limit = |shown: &CommandOutput| {
         let line =
             timeless(shown).lines().find(|line| line.starts_with("limit")).map(str::to_owned);
         line.unwrap_or_default()
@@ -151,7 +151,7 @@ fn a_job_whose_quota_says_stop_stops_again_when_it_is_resumed_too_early() {
 }
 
 /// Returns a world with an agent that uses a tool and then waits to be let go.
-fn at_work() -> World {
+fn at_work() -> TestEnv {
     let script = r#"printf '%s\n' \
 '{"type":"system","subtype":"init","session_id":"s","model":"m","tools":[]}' \
 '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"cargo test"}}]},"session_id":"s"}'

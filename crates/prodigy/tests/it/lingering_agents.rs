@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     agents::{program, world},
@@ -59,7 +59,7 @@ LINGER
 "#;
 
 /// Makes a world with agents that linger after their results.
-fn lingering(items: &str, timeout: &str) -> World {
+fn lingering(items: &str, timeout: &str) -> TestEnv {
     let workflow = WORKFLOW.replace("ITEMS", items).replace("TIMEOUT", timeout);
     let world = world(workflow.trim_start());
     let root = world.root().display().to_string();
@@ -71,7 +71,7 @@ fn lingering(items: &str, timeout: &str) -> World {
 
 /// Returns what the items were answered, sorted, and checks that no process is left.
 #[track_caller]
-fn answers(world: &World, lingered: usize) -> String {
+fn answers(world: &TestEnv, lingered: usize) -> String {
     let processes = beside(world, "processes");
     assert_eq!(processes.lines().count(), lingered);
     for process in processes.split_whitespace() {

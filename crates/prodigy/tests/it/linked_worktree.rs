@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
 use crate::{
     map_world::assert_code,
@@ -13,7 +13,7 @@ const COMMITS: &str =
     "- shell: cat only-here.txt > copy.txt && git add copy.txt && git commit --quiet -m copy\n";
 
 /// Makes a world with a linked worktree on branch `feature`, which has a file of its own.
-fn linked(workflow: &str) -> (World, PathBuf) {
+fn linked(workflow: &str) -> (TestEnv, PathBuf) {
     let world = world(workflow);
     world.git(&["worktree", "add", "--quiet", "-b", "feature", "../linked"]);
     let linked = world.root().canonicalize().unwrap().join("linked");
@@ -23,13 +23,13 @@ fn linked(workflow: &str) -> (World, PathBuf) {
     (world, linked)
 }
 
-fn git(world: &World, directory: &PathBuf, args: &[&str]) -> String {
+fn git(world: &TestEnv, directory: &PathBuf, args: &[&str]) -> String {
     let output = world.command("git").current_dir(directory).args(args).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-fn prodigy(world: &World, directory: &PathBuf, args: &[&str]) -> Seen {
+fn prodigy(world: &TestEnv, directory: &PathBuf, args: &[&str]) -> CommandOutput {
     let mut command = world.prodigy_command(args);
     world.seen(&prodigy_testkit::bounded::output(command.current_dir(directory)))
 }

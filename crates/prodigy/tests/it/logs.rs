@@ -6,7 +6,7 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     fixture::{
@@ -18,7 +18,7 @@ use crate::{
 
 const STDOUT: &str = "formatted\n1 failed";
 
-fn with_failure() -> World {
+fn with_failure() -> TestEnv {
     let world = world();
     record(&layout(&world), "job-1", &failed());
     output(&layout(&world), "job-1", STDOUT, "assertion fails");

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     approvals_world::{POLICY, approve, ask, audited, by, office, replays, retry},
@@ -11,7 +11,7 @@ use crate::{
     stories::records,
 };
 
-fn journal(world: &World) -> PathBuf {
+fn journal(world: &TestEnv) -> PathBuf {
     let directory = world.home().join("events/repo/job");
     let mut files: Vec<_> = fs::read_dir(directory).unwrap().map(|it| it.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
@@ -20,7 +20,7 @@ fn journal(world: &World) -> PathBuf {
 }
 
 /// Cuts the journal before its first record of a type.
-fn cut_before(world: &World, kind: &str) {
+fn cut_before(world: &TestEnv, kind: &str) {
     let path = journal(world);
     let text = fs::read_to_string(&path).unwrap();
     let kind = format!("\"event_type\":\"{kind}\"");
@@ -72,7 +72,7 @@ fn after_an_accepted_loss_changes_outside_are_unknown() {
 }
 
 /// A job that goes on although its journal lost its end.
-pub(crate) fn accepted_loss() -> World {
+pub(crate) fn accepted_loss() -> TestEnv {
     let world = steps_world("");
     put(&world, "does.last", FAIL);
     assert_code(&go(&world), 1);

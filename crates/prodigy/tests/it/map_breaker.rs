@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, time::Duration};
 
 use insta::assert_snapshot;
 use prodigy_core::Timestamp;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::{
@@ -37,7 +37,7 @@ fn busiest(records: &[Value]) -> usize {
 
 /// Checks that no attempt began while the circuit was open, and that it was open long enough.
 #[track_caller]
-fn assert_gated(world: &World) {
+fn assert_gated(world: &TestEnv) {
     let mut open: Option<Timestamp> = None;
     for record in records(world) {
         match record["event_type"].as_str().unwrap() {
@@ -363,7 +363,7 @@ circuit_breaker: { failure_threshold: 1, success_threshold: 1, timeout: 100ms, h
     for signal in [rustix::process::Signal::INT, rustix::process::Signal::KILL] {
         let mut run = if world.root().join("began").exists() {
             fs::remove_file(world.root().join("began")).unwrap();
-            crate::stories::Started::new(&world, &["resume", "job", "-y", "--no-dlq"])
+            crate::stories::SpawnedProdigy::new(&world, &["resume", "job", "-y", "--no-dlq"])
         } else {
             started(&world)
         };

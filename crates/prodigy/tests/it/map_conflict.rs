@@ -4,7 +4,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::Signal;
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Makes a world in which `first` is merged while `second` is at work on the same file.
-fn conflicting(on_conflict: &str, agents: &str) -> World {
+fn conflicting(on_conflict: &str, agents: &str) -> TestEnv {
     let workflow = r#"
 map:
   input: { items: [first, second] }
@@ -38,7 +38,7 @@ map:
 }
 
 /// Makes such a world with a simulated agent that resolves conflicts by this rule.
-pub(crate) fn mended(rule: &str) -> World {
+pub(crate) fn mended(rule: &str) -> TestEnv {
     let agents = format!(
         "agents:\n  mender:\n    type: simulated\n    rules: [{{ prompt: '^Resolve a merge conflict', {rule} }}]\n"
     );
@@ -46,7 +46,7 @@ pub(crate) fn mended(rule: &str) -> World {
 }
 
 /// Makes such a world with a program that resolves conflicts.
-pub(crate) fn scripted(script: &str) -> World {
+pub(crate) fn scripted(script: &str) -> TestEnv {
     let agents = "agents:\n  mender: { type: command, command: [sh, ROOT/mend] }\n";
     let world = conflicting("mender", agents);
     let script = script.replace("ROOT", &world.root().display().to_string());
@@ -60,7 +60,7 @@ pub(crate) fn scripted(script: &str) -> World {
 
 /// Returns why the second item is a dead letter; its commit must not be lost.
 #[track_caller]
-fn lost(world: &World) -> String {
+fn lost(world: &TestEnv) -> String {
     assert_eq!(counts(world), (1, 1, 0));
     assert_eq!(world.git(&["log", "-1", "--format=%s", "prodigy/job/second"]), "second");
     assert_eq!(world.read("list"), "first\n");

@@ -4,13 +4,13 @@
 use std::fmt::Write as _;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::map_world::{assert_code, go, map_world, of_type, trace_of};
 
 /// Returns how an item ended: dead with its reason code, recovered, or successful.
-fn end(world: &World, item: &str) -> String {
+fn end(world: &TestEnv, item: &str) -> String {
     let of_item = |kind: &str| -> Option<Value> {
         of_type(world, kind).into_iter().find(|record| record["item_id"] == item)
     };

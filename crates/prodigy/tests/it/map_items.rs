@@ -3,7 +3,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     map_world::{assert_code, beside, go, letter, map_world, of_type, resume, sorted, trace},
@@ -58,7 +58,7 @@ retry_config: { max_attempts: 2, backoff: { type: fixed, delay: 0ms } }
 }
 
 /// Runs a workflow with an input and returns the items.
-fn items_of(world: &World, input: &str) -> String {
+fn items_of(world: &TestEnv, input: &str) -> String {
     fs::remove_file(world.root().join("items")).ok();
     let text = format!(
         "mode: mapreduce\nmap:\n{}\n  isolation: shared\n  max_parallel: 1\n  agent_template: [{{ shell: 'echo \"${{item_id}} ${{item}}\" >> {}/items' }}]\n",

@@ -3,7 +3,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::{
@@ -368,7 +368,7 @@ map:
 }
 
 /// Returns the files below a directory of the home that hold a text.
-fn holders(world: &World, directory: &str, text: &str) -> String {
+fn holders(world: &TestEnv, directory: &str, text: &str) -> String {
     let mut command = world.command("grep");
     let found = command.args(["-r", "-l", text]).arg(world.home().join(directory)).output();
     String::from_utf8(found.unwrap().stdout).unwrap()

@@ -4,7 +4,7 @@
 use std::{fs, path::PathBuf};
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use regex::Regex;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::{
     map_world::{
         assert_code, beside, counts, map_world, of_type, resume, started, trace_of, write_workflow,
     },
-    stories::{Started, journal, records, stable},
+    stories::{SpawnedProdigy, journal, records, stable},
 };
 
 const WORKFLOW: &str = r#"
@@ -36,7 +36,7 @@ merge:
 "#;
 
 /// Makes a world whose steps hold where a file `hold.NAME` is, and say `begun.NAME` then.
-fn holding(workflow: &str, holds: &[&str]) -> World {
+fn holding(workflow: &str, holds: &[&str]) -> TestEnv {
     let world = map_world(workflow);
     let root = world.root().display().to_string();
     let script = "echo $1 >> ROOT/log\ntest -e ROOT/hold.$1 || exit 0\ntouch ROOT/begun.$1\n\
@@ -48,23 +48,23 @@ fn holding(workflow: &str, holds: &[&str]) -> World {
     world
 }
 
-fn begun(world: &World, name: &str) -> PathBuf {
+fn begun(world: &TestEnv, name: &str) -> PathBuf {
     world.root().join(format!("begun.{name}"))
 }
 
 /// Waits until a run holds at a step.
-fn until_held(run: &mut Started, world: &World, name: &str) {
+fn until_held(run: &mut SpawnedProdigy, world: &TestEnv, name: &str) {
     run.until(world, &format!("`{name}` begins"), || begun(world, name).exists());
 }
 
 /// Lets a step pass from now on.
-fn release(world: &World, name: &str) {
+fn release(world: &TestEnv, name: &str) {
     fs::remove_file(world.root().join(format!("hold.{name}"))).unwrap();
     fs::remove_file(begun(world, name)).ok();
 }
 
 /// Ends a run with a signal while it holds at a step, and returns its exit code.
-fn ended_at(mut run: Started, world: &World, name: &str, signal: Signal) -> Option<i32> {
+fn ended_at(mut run: SpawnedProdigy, world: &TestEnv, name: &str, signal: Signal) -> Option<i32> {
     until_held(&mut run, world, name);
     run.signal(signal);
     let code = run.seen(world).code;
@@ -74,7 +74,7 @@ fn ended_at(mut run: Started, world: &World, name: &str, signal: Signal) -> Opti
 
 /// Checks that the job is done, every item once.
 #[track_caller]
-fn assert_done(world: &World) {
+fn assert_done(world: &TestEnv) {
     assert_eq!(counts(world), (3, 0, 0));
     assert_eq!(world.read("all"), "a kept\nb kept\nc kept\n");
     assert_eq!(world.read("counts"), "3 0\n");
@@ -86,7 +86,7 @@ fn assert_done(world: &World) {
 }
 
 /// Returns how often a step began.
-fn began(world: &World, name: &str) -> usize {
+fn began(world: &TestEnv, name: &str) -> usize {
     beside(world, "log").lines().filter(|line| *line == name).count()
 }
 
@@ -135,7 +135,7 @@ fn a_job_that_is_stopped_in_any_phase_goes_on_there() {
 }
 
 /// Cuts the journal off before the first record that fits.
-fn cut(world: &World, is_first: impl Fn(&Value) -> bool) {
+fn cut(world: &TestEnv, is_first: impl Fn(&Value) -> bool) {
     let files = journal(world);
     assert_eq!(files.len(), 1);
     let text = fs::read_to_string(&files[0]).unwrap();
@@ -177,7 +177,7 @@ fn commits_that_were_about_to_be_merged_are_merged_once() {
 fn one_of_two_resumes_works_and_the_other_names_it() {
     let world = holding(WORKFLOW, &["item.a"]);
     assert_eq!(ended_at(started(&world), &world, "item.a", Signal::KILL), None);
-    let mut first = Started::new(&world, &["resume", "job"]);
+    let mut first = SpawnedProdigy::new(&world, &["resume", "job"]);
     until_held(&mut first, &world, "item.a");
     let second = stable(&resume(&world));
     let holder = format!("process {} on ", first.pid().as_raw_nonzero());
@@ -195,14 +195,14 @@ fn an_item_that_was_under_way_at_three_crashes_is_given_up() {
     let world = holding(&one_by_one, &["item.a"]);
     assert_eq!(ended_at(started(&world), &world, "item.a", Signal::KILL), None);
     // A run that is stopped in order is no crash.
-    let stopped = Started::new(&world, &["resume", "job"]);
+    let stopped = SpawnedProdigy::new(&world, &["resume", "job"]);
     assert_eq!(ended_at(stopped, &world, "item.a", Signal::INT), Some(130));
     for _ in 0..2 {
-        let killed = Started::new(&world, &["resume", "job"]);
+        let killed = SpawnedProdigy::new(&world, &["resume", "job"]);
         assert_eq!(ended_at(killed, &world, "item.a", Signal::KILL), None);
     }
     // It would hold once more if it were tried again.
-    assert_code(&Started::new(&world, &["resume", "job"]).seen(&world), 0);
+    assert_code(&SpawnedProdigy::new(&world, &["resume", "job"]).seen(&world), 0);
     assert_snapshot!(trace_of(&world, "item-001"), @"
     item-001 agent_started 1
     item-001 agent_started 1
@@ -221,7 +221,7 @@ fn pauses_never_count_as_crashes() {
     let world = holding(&one_by_one, &["item.a"]);
     assert_eq!(ended_at(started(&world), &world, "item.a", Signal::INT), Some(130));
     for signal in [Signal::INT, Signal::TERM, Signal::INT] {
-        let run = Started::new(&world, &["resume", "job"]);
+        let run = SpawnedProdigy::new(&world, &["resume", "job"]);
         assert!(ended_at(run, &world, "item.a", signal).is_some());
     }
     release(&world, "item.a");
@@ -299,7 +299,7 @@ fn a_checkpoint_is_only_a_shortcut() {
         assert_eq!(ended_at(started(&world), &world, "item.c", Signal::INT), Some(130));
         let first = fs::read_to_string(&path).unwrap();
         release(&world, "item.c");
-        let again = Started::new(&world, &["resume", "job"]);
+        let again = SpawnedProdigy::new(&world, &["resume", "job"]);
         assert_eq!(ended_at(again, &world, "reduce", Signal::INT), Some(130));
         let last = fs::read_to_string(&path).unwrap();
         assert_ne!(first, last);

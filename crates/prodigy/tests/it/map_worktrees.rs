@@ -3,18 +3,18 @@
 use std::{fs, path::PathBuf};
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::map_world::{
     assert_code, beside, counts, go, letter, map_world, of_type, sorted, trace, trace_of,
 };
 
-fn kept(world: &World, item: &str) -> PathBuf {
+fn kept(world: &TestEnv, item: &str) -> PathBuf {
     world.home().join("worktrees/repo/job").join(item)
 }
 
 /// Returns what git says in a directory.
-fn git_in(world: &World, directory: &PathBuf, args: &[&str]) -> String {
+fn git_in(world: &TestEnv, directory: &PathBuf, args: &[&str]) -> String {
     let output = world.command("git").current_dir(directory).args(args).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "git {args:?}: {error}");
@@ -23,7 +23,7 @@ fn git_in(world: &World, directory: &PathBuf, args: &[&str]) -> String {
 
 /// Checks that the job left no worktree and no branch of its own behind.
 #[track_caller]
-fn assert_tidy(world: &World) {
+fn assert_tidy(world: &TestEnv) {
     assert_eq!(world.git(&["worktree", "list", "--porcelain"]).matches("worktree ").count(), 1);
     assert_eq!(world.git(&["branch", "--list", "prodigy/*"]), "");
     let left = fs::read_dir(world.home().join("worktrees/repo/job"));
@@ -118,7 +118,7 @@ reduce: [{ shell: cat lines > ROOT/lines; git add lines; git commit --quiet -m l
 }
 
 /// Runs a good and a bad item, and returns the worktrees that are kept.
-fn kept_with(preserve: &str) -> (World, Vec<String>) {
+fn kept_with(preserve: &str) -> (TestEnv, Vec<String>) {
     let world = map_world(&format!(
         r#"
 map:

@@ -3,16 +3,16 @@
 
 use std::fs;
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use serde_json::Value;
 
-use crate::stories::{Started, records};
+use crate::stories::{SpawnedProdigy, records};
 
 /// Makes a world whose repository holds a MapReduce workflow; `ROOT` stands for the world.
 ///
 /// The journal is not synced and children get little time to end, to keep the tests quick.
-pub(crate) fn map_world(workflow: &str) -> World {
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"))
+pub(crate) fn map_world(workflow: &str) -> TestEnv {
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"))
         .env("PRODIGY_DURABILITY", "relaxed")
         .env("PRODIGY_GRACE", "300ms");
     write_workflow(&world, workflow);
@@ -21,50 +21,50 @@ pub(crate) fn map_world(workflow: &str) -> World {
 }
 
 /// Writes the workflow without committing it.
-pub(crate) fn write_workflow(world: &World, workflow: &str) {
+pub(crate) fn write_workflow(world: &TestEnv, workflow: &str) {
     let text = workflow.trim_start().replace("ROOT", &world.root().display().to_string());
     world.write("workflow.yml", format!("mode: mapreduce\n{text}"));
 }
 
 /// Runs the workflow as job `job`, merging at the end.
-pub(crate) fn go(world: &World) -> Seen {
+pub(crate) fn go(world: &TestEnv) -> CommandOutput {
     world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"])
 }
 
 /// Starts the workflow as job `job` in the background.
-pub(crate) fn started(world: &World) -> Started {
-    Started::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"])
+pub(crate) fn started(world: &TestEnv) -> SpawnedProdigy {
+    SpawnedProdigy::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"])
 }
 
 /// Resumes the job.
-pub(crate) fn resume(world: &World) -> Seen {
+pub(crate) fn resume(world: &TestEnv) -> CommandOutput {
     world.prodigy(&["resume", "job"])
 }
 
 /// Checks that a run ended with a code, and shows all of it if not.
 #[track_caller]
-pub(crate) fn assert_code(seen: &Seen, code: i32) {
+pub(crate) fn assert_code(seen: &CommandOutput, code: i32) {
     assert_eq!(seen.code, Some(code), "{seen}");
 }
 
 /// Returns the records of one type.
-pub(crate) fn of_type(world: &World, kind: &str) -> Vec<Value> {
+pub(crate) fn of_type(world: &TestEnv, kind: &str) -> Vec<Value> {
     records(world).into_iter().filter(|record| record["event_type"] == kind).collect()
 }
 
 /// Returns whether the journal of a job that may not have begun yet has a record of a type.
-pub(crate) fn has_told(world: &World, kind: &str) -> bool {
+pub(crate) fn has_told(world: &TestEnv, kind: &str) -> bool {
     world.home().join("events/repo/job").is_dir() && !of_type(world, kind).is_empty()
 }
 
 /// Returns what happened to the items: one line for each record, in order.
-pub(crate) fn trace(world: &World) -> String {
+pub(crate) fn trace(world: &TestEnv) -> String {
     let lines = records(world).iter().filter_map(line).collect::<Vec<_>>();
     lines.join("\n")
 }
 
 /// Returns the records of one item, one line each.
-pub(crate) fn trace_of(world: &World, item: &str) -> String {
+pub(crate) fn trace_of(world: &TestEnv, item: &str) -> String {
     let records = records(world);
     let of_item = records.iter().filter(|record| record["item_id"] == item);
     of_item.filter_map(line).collect::<Vec<_>>().join("\n")
@@ -112,12 +112,12 @@ fn text(value: &Value) -> String {
 }
 
 /// Reads a file that the steps left beside the repository.
-pub(crate) fn beside(world: &World, name: &str) -> String {
+pub(crate) fn beside(world: &TestEnv, name: &str) -> String {
     fs::read_to_string(world.root().join(name)).unwrap_or_default()
 }
 
 /// Returns the sorted lines of a file beside the repository.
-pub(crate) fn sorted(world: &World, name: &str) -> String {
+pub(crate) fn sorted(world: &TestEnv, name: &str) -> String {
     let text = beside(world, name);
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
@@ -125,7 +125,7 @@ pub(crate) fn sorted(world: &World, name: &str) -> String {
 }
 
 /// Returns the file of a dead letter.
-pub(crate) fn letter(world: &World, item: &str) -> Value {
+pub(crate) fn letter(world: &TestEnv, item: &str) -> Value {
     let directory = world.home().join("dlq/repo/job/mapreduce/dlq/job");
     let read = |place: &str| fs::read_to_string(directory.join(format!("{place}/{item}.json")));
     let text = read("items").or_else(|_| read("resolved"));
@@ -133,7 +133,7 @@ pub(crate) fn letter(world: &World, item: &str) -> Value {
 }
 
 /// Returns how the items ended: successful, dead-lettered, skipped.
-pub(crate) fn counts(world: &World) -> (usize, usize, usize) {
+pub(crate) fn counts(world: &TestEnv) -> (usize, usize, usize) {
     let started: std::collections::BTreeSet<_> =
         of_type(world, "item_queued").iter().map(|record| text(&record["item_id"])).collect();
     let ended = |kind: &str| {

@@ -2,26 +2,26 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
 use crate::{
     map_world::assert_code,
-    stories::{Started, world},
+    stories::{SpawnedProdigy, world},
 };
 
 /// Commits a file; the step's own commit is not signed.
 const COMMITS: &str = "- shell: echo new > new.txt; git add --all; git -c commit.gpgsign=false commit --quiet --message work\n";
 
-fn run(world: &World) -> Seen {
-    Started::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"]).seen(world)
+fn run(world: &TestEnv) -> CommandOutput {
+    SpawnedProdigy::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"]).seen(world)
 }
 
-fn parents(world: &World) -> usize {
+fn parents(world: &TestEnv) -> usize {
     world.git(&["rev-list", "--parents", "--max-count=1", "main"]).split(' ').count() - 1
 }
 
 /// Makes the user's own settings: commits are signed with a key of ssh by a program.
-fn signing(world: World, program: Option<&str>) -> World {
+fn signing(world: TestEnv, program: Option<&str>) -> TestEnv {
     let root = world.root().display().to_string();
     let key = world.root().join("key");
     let made = world
@@ -45,7 +45,7 @@ fn signing(world: World, program: Option<&str>) -> World {
     world.env("GIT_CONFIG_GLOBAL", &format!("{root}/gitconfig"))
 }
 
-fn script(world: &World, name: &str, text: &str) -> PathBuf {
+fn script(world: &TestEnv, name: &str, text: &str) -> PathBuf {
     let path = world.root().join(name);
     fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();

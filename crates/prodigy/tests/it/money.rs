@@ -4,7 +4,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::{
@@ -38,7 +38,7 @@ reduce:
 ";
 
 /// Returns what `prodigy jobs show` says about money.
-fn shown(world: &World, job: &str) -> String {
+fn shown(world: &TestEnv, job: &str) -> String {
     let seen = world.prodigy(&["jobs", "show", job]);
     let lines = seen.stdout.lines();
     let lines = lines.filter(|line| line.starts_with("cost") | line.starts_with("budget"));
@@ -46,7 +46,7 @@ fn shown(world: &World, job: &str) -> String {
 }
 
 /// Returns what the JSON document of a job says about money.
-fn document(world: &World, job: &str) -> Value {
+fn document(world: &TestEnv, job: &str) -> Value {
     let seen = world.prodigy(&["jobs", "show", job, "--json"]);
     let document: Value = serde_json::from_str(&seen.stdout).unwrap();
     let names = ["cost_usd", "cost_untold", "cost_per_success_usd", "lost_usd", "tokens", "budget"];

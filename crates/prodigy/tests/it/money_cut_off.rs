@@ -4,7 +4,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ reduce:
 ";
 
 /// Returns all sums of a job: of the job, of what was lost, of the day, and of the items.
-fn sums(world: &World) -> String {
+fn sums(world: &TestEnv) -> String {
     let shown = world.prodigy(&["jobs", "show", "job", "--json"]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
     let mut day = 0.0;
@@ -53,7 +53,7 @@ fn sums(world: &World) -> String {
 }
 
 /// Goes on with a job that was cut off, and returns its sums.
-fn finished(world: &World, args: &[&str]) -> String {
+fn finished(world: &TestEnv, args: &[&str]) -> String {
     fs::write(world.root().join("go"), "").unwrap();
     assert_code(&world.prodigy(&[&["resume", "job"], args].concat()), 0);
     sums(world)

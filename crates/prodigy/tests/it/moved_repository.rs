@@ -2,12 +2,12 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
 use crate::{
     hostile::command_on_a_terminal,
     map_world::{assert_code, map_world},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 /// Fails until the file `mended` is beside the repository.
@@ -20,12 +20,12 @@ map:
 ";
 
 /// Runs prodigy in a directory of the world.
-pub(crate) fn at(world: &World, directory: &str, args: &[&str]) -> Seen {
-    Started::of(world.prodigy_command(args).current_dir(world.root().join(directory))).seen(world)
+pub(crate) fn at(world: &TestEnv, directory: &str, args: &[&str]) -> CommandOutput {
+    SpawnedProdigy::of(world.prodigy_command(args).current_dir(world.root().join(directory))).seen(world)
 }
 
 /// Makes a world with a failed job, and moves its repository to `new/place`.
-fn moved() -> World {
+fn moved() -> TestEnv {
     let world = map_world(FAILS);
     assert_code(&at(&world, "repo", &["run", "workflow.yml", "-y", "--job-id", "job"]), 1);
     fs::create_dir(world.root().join("new")).unwrap();
@@ -35,7 +35,7 @@ fn moved() -> World {
 }
 
 /// Returns what git prints in a directory of the world.
-pub(crate) fn git(world: &World, directory: &str, args: &[&str]) -> String {
+pub(crate) fn git(world: &TestEnv, directory: &str, args: &[&str]) -> String {
     let output =
         world.command("git").arg("-C").arg(world.root().join(directory)).args(args).output();
     String::from_utf8(output.unwrap().stdout).unwrap().trim_end().to_owned()
@@ -144,7 +144,7 @@ map:
     - shell: 'echo x > x; git add x; git commit --quiet --message x'
 ",
     );
-    let mut running = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut running = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     running.until(&world, "the job began", || world.root().join("began").exists());
     running.signal(rustix::process::Signal::KILL);
     assert_eq!(running.seen(&world).code, None);
@@ -192,7 +192,7 @@ map:
   agent_template: [shell: 'true']
 ",
     );
-    let mut running = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut running = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     running.until(&world, "the job began", || world.root().join("began").exists());
     fs::rename(world.repo(), world.root().join("moved")).unwrap();
     let seen = at(&world, "moved", &["jobs", "--relocate"]);

@@ -6,16 +6,16 @@ use std::{fs, thread};
 
 use insta::assert_snapshot;
 use prodigy_testkit::{
-    Seen, World,
+    CommandOutput, TestEnv,
     killing::check_processes,
-    model::{Behaviour, ModelScript, ScriptedModel},
+    model::{ModelBehaviour, ModelScript, ScriptedModel},
 };
 
 use crate::{
     map_conflict::mended,
     map_world::{assert_code, counts, go, map_world, of_type, trace_of},
     real_world::{claude_world, codex_world},
-    stories::{Started, stable},
+    stories::{SpawnedProdigy, stable},
 };
 
 /// Claude Code as a program that has access once `ROOT/key` is there.
@@ -31,7 +31,7 @@ exit 1
 "#;
 
 /// Makes a world whose agent `claude` has no access until `ROOT/key` is there.
-fn locked(workflow: &str) -> World {
+fn locked(workflow: &str) -> TestEnv {
     let world = map_world(&format!(
         "agents: {{ claude: {{ type: claude, command: [sh, ROOT/agent.sh] }} }}\n{workflow}"
     ));
@@ -39,24 +39,24 @@ fn locked(workflow: &str) -> World {
     world
 }
 
-fn write_program(world: &World, script: &str) {
+fn write_program(world: &TestEnv, script: &str) {
     let script = script.replace("ROOT", &world.root().display().to_string());
     fs::write(world.root().join("agent.sh"), script).unwrap();
 }
 
 /// Gives the agent its access back.
-fn unlock(world: &World) {
+fn unlock(world: &TestEnv) {
     fs::write(world.root().join("key"), "").unwrap();
 }
 
 /// Resumes the job, merging at the end.
-fn resumed(world: &World) -> Seen {
-    Started::new(world, &["resume", "job", "-y"]).seen(world)
+fn resumed(world: &TestEnv) -> CommandOutput {
+    SpawnedProdigy::new(world, &["resume", "job", "-y"]).seen(world)
 }
 
 /// Checks that nothing was charged to an item.
 #[track_caller]
-fn check_nothing_charged(world: &World, place: &str) {
+fn check_nothing_charged(world: &TestEnv, place: &str) {
     let count = |kind: &str| of_type(world, kind).len();
     assert_eq!((count("agent_failed"), count("item_dead_lettered")), (0, 0), "{place}");
     let attempts = of_type(world, "agent_completed");
@@ -126,7 +126,7 @@ fn a_pause_names_the_agent_and_what_to_do() {
 /// Runs a workflow whose agent has no access, gives it back, and checks that nothing was made of it.
 fn check(place: &str, workflow: &str) {
     let world = locked(workflow);
-    let seen = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]).seen(&world);
+    let seen = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]).seen(&world);
     assert_eq!(seen.code, Some(6), "{place}: {seen}");
     assert_eq!(of_type(&world, "quota_paused").len(), 1, "{place}: {seen}");
     unlock(&world);
@@ -200,7 +200,7 @@ error_policy:
 #[test]
 fn no_access_while_a_conflict_is_resolved_keeps_the_conflict_for_later() {
     let world = mended("fault: auth_failed");
-    let seen = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]).seen(&world);
+    let seen = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]).seen(&world);
     assert_code(&seen, 6);
     assert_eq!(of_type(&world, "resolution_failed").len(), 0, "{seen}");
     assert_eq!(of_type(&world, "item_dead_lettered").len(), 0, "{seen}");
@@ -225,7 +225,7 @@ fn no_access_in_a_sequential_workflow_pauses_it() {
 }
 
 /// Makes a world with one item and an agent that is any program.
-fn program(script: &str) -> World {
+fn program(script: &str) -> TestEnv {
     let world = map_world(
         r#"
 agents:
@@ -305,7 +305,7 @@ fn a_replay_without_access_leaves_the_dead_letter_open() {
 #[test]
 fn claude_without_access_pauses_the_job() {
     let script = ModelScript::new(
-        Behaviour::Unauthorised.times(2).then(Behaviour::Answer("done".to_owned())),
+        ModelBehaviour::Unauthorised.times(2).then(ModelBehaviour::Answer("done".to_owned())),
     );
     let model = ScriptedModel::start(script);
     let world = claude_world(
@@ -342,7 +342,7 @@ map:
 
 #[test]
 fn codex_without_access_pauses_the_job() {
-    let model = ScriptedModel::start(ModelScript::new(Behaviour::Unauthorised));
+    let model = ScriptedModel::start(ModelScript::new(ModelBehaviour::Unauthorised));
     let world = codex_world(
         &model,
         "map: { input: { items: [a, b] }, item_key: item, max_parallel: 1, agent_template: [{ codex: 'Work. item=${item}' }] }\n",

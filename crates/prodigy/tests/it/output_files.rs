@@ -8,7 +8,7 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::{
@@ -17,13 +17,13 @@ use crate::{
 };
 
 /// Makes a world with a finished job, one of whose two items is a dead letter.
-fn finished() -> World {
+fn finished() -> TestEnv {
     let world = unfinished();
     assert_code(&go(&world), 0);
     world
 }
 
-fn unfinished() -> World {
+fn unfinished() -> TestEnv {
     map_world(
         "map:\n  input: { items: [a, b] }\n  agent_template:\n    - shell: echo >> ROOT/ran; test ${item} = a\n",
     )
@@ -43,7 +43,7 @@ fn commands(file: &Path) -> Vec<(Vec<String>, &'static str)> {
 }
 
 #[track_caller]
-fn run(world: &World, words: &[String]) {
+fn run(world: &TestEnv, words: &[String]) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     assert_code(&world.prodigy(&words), 0);
 }
@@ -57,7 +57,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 /// Makes an empty directory beside the repository.
-fn directory(world: &World, name: &str) -> PathBuf {
+fn directory(world: &TestEnv, name: &str) -> PathBuf {
     let directory = world.root().join(name);
     fs::create_dir(&directory).unwrap();
     directory

@@ -2,7 +2,7 @@
 #![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     map_world::{assert_code, go, map_world, of_type, started},
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Returns the tries of the steps that failed, and what followed.
-fn tries(world: &World) -> String {
+fn tries(world: &TestEnv) -> String {
     let line = |record: &serde_json::Value| {
         let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
         let kind = record["failure"]["kind"].as_str().unwrap_or_default();
@@ -20,7 +20,7 @@ fn tries(world: &World) -> String {
 }
 
 /// Makes a world whose agent finds no room so often, and whose items are tried again quickly.
-fn world(times: u32, most: u32, workflow: &str) -> World {
+fn world(times: u32, most: u32, workflow: &str) -> TestEnv {
     map_world(&format!(
         r"
 agents:

@@ -4,7 +4,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     map_world::{assert_code, go, letter, map_world, of_type, trace_of},
@@ -18,7 +18,7 @@ fn displaced(first: &str, second: &str) -> String {
     why
 }
 
-fn displaced_world(first: &str, second: &str) -> (World, String) {
+fn displaced_world(first: &str, second: &str) -> (TestEnv, String) {
     let world = world("- shell: 'true'\n");
     let root = world.root().canonicalize().unwrap().display().to_string();
     let text = format!("- name: first\n  shell: |\n    {first}\n- {second}\n");

@@ -4,7 +4,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ reduce:
 ";
 
 /// Returns what a plan says of cost and time, without what differs from run to run.
-fn estimate(world: &World, file: &str) -> String {
+fn estimate(world: &TestEnv, file: &str) -> String {
     let seen = world.prodigy(&["plan", file]);
     assert_code(&seen, 0);
     let at = seen.stdout.find("\ncost ").unwrap();
@@ -44,7 +44,7 @@ fn estimate(world: &World, file: &str) -> String {
     text.trim_end().to_owned()
 }
 
-fn document(world: &World, file: &str) -> Value {
+fn document(world: &TestEnv, file: &str) -> Value {
     let seen = world.prodigy(&["plan", file, "--json"]);
     serde_json::from_str::<Value>(&seen.stdout).unwrap()["estimate"].clone()
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::symlink};
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
 /// A policy with everything that can be said.
 const WHOLE: &str = r#"version: v1
@@ -31,19 +31,19 @@ approver_groups:
 alerts: { growth_per_min: 5, denial_ratio: 0.2, unknown_commit_age: 30m, unclassified_ratio: 0.05, oldest: 24h, hook: "./notify.sh" }
 "#;
 
-fn world() -> World {
-    World::with_repo(env!("CARGO_BIN_EXE_prodigy"))
+fn world() -> TestEnv {
+    TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"))
 }
 
 /// A repository with a policy.
-fn world_with(policy: &str) -> World {
+fn world_with(policy: &str) -> TestEnv {
     let world = world();
     world.write(".prodigy/replay-policy.yml", policy);
     world
 }
 
 /// Tests a policy with cases.
-fn tested(policy: &str, cases: &str) -> Seen {
+fn tested(policy: &str, cases: &str) -> CommandOutput {
     let world = world_with(policy);
     world.write(".prodigy/replay-policy.test.yml", cases);
     world.prodigy(&["policy", "test"])
@@ -137,7 +137,7 @@ fn without_a_file_the_built_in_rules_hold() {
       built-in:reconstructed             reconstructed             manual_review
       built-in:unclassified              unclassified              manual_review
     ");
-    let outside = World::new(env!("CARGO_BIN_EXE_prodigy"));
+    let outside = TestEnv::new(env!("CARGO_BIN_EXE_prodigy"));
     assert_eq!(
         outside.prodigy(&["policy", "show"]).stdout,
         world().prodigy(&["policy", "show"]).stdout

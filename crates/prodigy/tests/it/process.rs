@@ -15,20 +15,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use prodigy_engine::process::{Ended, Error, Launch, Stop, Supervisor};
+use prodigy_engine::process::{Error, Launch, ProcessOutcome, StopToken, SupervisorClient};
 use tempfile::TempDir;
 
 const PRODIGY: &str = env!("CARGO_BIN_EXE_prodigy");
 const LONG: Duration = Duration::from_secs(30);
 
 /// A supervisor and a mark that every process of its launches carries.
-struct Bench {
-    supervisor: Supervisor,
+struct SupervisorFixture {
+    supervisor: SupervisorClient,
     directory: TempDir,
     mark: String,
 }
 
-impl Bench {
+impl SupervisorFixture {
     async fn new() -> Self {
         Self::with(Path::new(PRODIGY), tempfile::tempdir().unwrap()).await
     }
@@ -47,7 +47,7 @@ impl Bench {
     }
 
     async fn with(program: &Path, directory: TempDir) -> Self {
-        let supervisor = Supervisor::start(program, Path::new("job")).await.unwrap();
+        let supervisor = SupervisorClient::start(program, Path::new("job")).await.unwrap();
         Self { supervisor, directory, mark: mark() }
     }
 
@@ -60,13 +60,17 @@ impl Bench {
         sh(script, self.directory.path(), &self.mark)
     }
 
-    async fn run(&mut self, launch: &Launch) -> Ended {
-        let ended = self.try_run(launch, &Stop::new()).await.unwrap();
+    async fn run(&mut self, launch: &Launch) -> ProcessOutcome {
+        let ended = self.try_run(launch, &StopToken::new()).await.unwrap();
         self.assert_nothing_is_left();
         ended
     }
 
-    async fn try_run(&mut self, launch: &Launch, stop: &Stop) -> Result<Ended, Error> {
+    async fn try_run(
+        &mut self,
+        launch: &Launch,
+        stop: &StopToken,
+    ) -> Result<ProcessOutcome, Error> {
         self.supervisor.run(launch, stop).await
     }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use serde_json::{Value, json};
 
 use crate::{
@@ -22,7 +22,7 @@ map:
 ";
 
 /// Runs `prodigy purge` and returns its document.
-fn purge(world: &World, more: &[&str]) -> Value {
+fn purge(world: &TestEnv, more: &[&str]) -> Value {
     let seen = world.prodigy(&[&["purge"], more, &["--json"]].concat());
     assert_code(&seen, 0);
     serde_json::from_str(&seen.stdout).unwrap()
@@ -36,7 +36,7 @@ fn parts(document: &Value) -> Vec<String> {
 }
 
 /// Returns a world with a job that is done, `job`, whose items all succeeded.
-fn done() -> World {
+fn done() -> TestEnv {
     let world = map_world(PRINTING);
     fs::write(world.root().join("go"), "").unwrap();
     assert_code(&go(&world), 0);
@@ -44,7 +44,7 @@ fn done() -> World {
 }
 
 /// Returns the lines of the audit trail: what was done, and what came of it.
-fn trail(world: &World) -> Vec<String> {
+fn trail(world: &TestEnv) -> Vec<String> {
     let text = fs::read_to_string(world.home().join("audit/repo/audit.jsonl")).unwrap_or_default();
     let line = |line: &str| {
         let record: Value = serde_json::from_str(line).unwrap();
@@ -54,7 +54,7 @@ fn trail(world: &World) -> Vec<String> {
     text.lines().map(line).collect()
 }
 
-fn show(world: &World) -> Seen {
+fn show(world: &TestEnv) -> CommandOutput {
     world.prodigy(&["jobs", "show", "job"])
 }
 

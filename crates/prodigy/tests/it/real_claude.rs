@@ -2,7 +2,7 @@
 
 use prodigy_testkit::{
     killing::check_processes,
-    model::{Behaviour, ModelScript, ScriptedModel},
+    model::{ModelBehaviour, ModelScript, ScriptedModel},
 };
 
 use crate::{
@@ -12,8 +12,8 @@ use crate::{
 
 #[test]
 fn a_prompt_and_a_command_of_the_repository_are_carried_out_and_merged() {
-    let leak = Behaviour::Shell("printenv TOKEN".to_owned());
-    let script = ModelScript::new(Behaviour::Commit).on("item=leak", leak);
+    let leak = ModelBehaviour::Shell("printenv TOKEN".to_owned());
+    let script = ModelScript::new(ModelBehaviour::Commit).on("item=leak", leak);
     let model = ScriptedModel::start(script);
     let world = claude_world(
         &model,

@@ -2,7 +2,7 @@
 
 use prodigy_testkit::{
     killing::check_processes,
-    model::{Behaviour, ModelScript, ScriptedModel},
+    model::{ModelBehaviour, ModelScript, ScriptedModel},
 };
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 
 #[test]
 fn codex_writes_a_file_and_what_it_left_is_committed_and_merged() {
-    let model = ScriptedModel::start(ModelScript::new(Behaviour::Edit));
+    let model = ScriptedModel::start(ModelScript::new(ModelBehaviour::Edit));
     // Its sandbox keeps it from writing to the repository itself, so prodigy commits.
     let world = codex_world(
         &model,
@@ -39,7 +39,7 @@ map:
 
 #[test]
 fn codex_commits_only_where_its_own_sandbox_lets_it() {
-    let model = ScriptedModel::start(ModelScript::new(Behaviour::Commit));
+    let model = ScriptedModel::start(ModelScript::new(ModelBehaviour::Commit));
     let world = codex_world(
         &model,
         r#"

@@ -4,8 +4,8 @@
 use std::fs;
 
 use prodigy_testkit::{
-    World,
-    model::{Behaviour, ModelScript, ScriptedModel},
+    TestEnv,
+    model::{ModelBehaviour, ModelScript, ScriptedModel},
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A job in which Claude Code does one item and never comes to an end with the other.
-fn endless_world(model: &ScriptedModel) -> World {
+fn endless_world(model: &ScriptedModel) -> TestEnv {
     claude_world(
         model,
         &format!(
@@ -34,8 +34,8 @@ map:
 }
 
 fn endless_model() -> ScriptedModel {
-    let script = ModelScript::new(Behaviour::Commit);
-    ScriptedModel::start(script.on("item=endless", Behaviour::Endless))
+    let script = ModelScript::new(ModelBehaviour::Commit);
+    ScriptedModel::start(script.on("item=endless", ModelBehaviour::Endless))
 }
 
 #[track_caller]
@@ -82,7 +82,7 @@ fn a_claude_that_was_at_work_when_prodigy_was_killed_is_counted_once() {
 
 #[test]
 fn a_codex_with_prices_costs_its_tokens() {
-    let model = ScriptedModel::start(ModelScript::new(Behaviour::Edit));
+    let model = ScriptedModel::start(ModelScript::new(ModelBehaviour::Edit));
     let world = codex_world(
         &model,
         "    prices: { input: 1000, output: 1000 }\nbudget: { job_usd: 99, on_unknown: stop }\nmap:\n  input: { items: [a, b] }\n  item_key: item\n  max_parallel: 1\n  agent_template:\n    - codex: \"Work. item=${item}\"\n      auto_commit: true\n",

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use prodigy_testkit::{
     killing::check_processes,
-    model::{Behaviour, ModelScript, ScriptedModel},
+    model::{ModelBehaviour, ModelScript, ScriptedModel},
 };
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::{
 
 #[test]
 fn every_fault_has_its_reason_code() {
-    let model = ScriptedModel::start(ModelScript::new(Behaviour::Commit));
+    let model = ScriptedModel::start(ModelScript::new(ModelBehaviour::Commit));
     let world = claude_world(
         &model,
         &format!(
@@ -79,9 +79,9 @@ map:
 
 #[test]
 fn what_an_agent_answers_is_checked_against_its_schema() {
-    let script = ModelScript::new(Behaviour::Commit)
-        .on("item=good", Behaviour::Structured(json!({ "files": 3 })))
-        .on("item=bad", Behaviour::Structured(json!({ "files": "three" })));
+    let script = ModelScript::new(ModelBehaviour::Commit)
+        .on("item=good", ModelBehaviour::Structured(json!({ "files": 3 })))
+        .on("item=bad", ModelBehaviour::Structured(json!({ "files": "three" })));
     let model = ScriptedModel::start(script);
     let world = claude_world(
         &model,
@@ -103,7 +103,7 @@ map:
 
 #[test]
 fn without_money_nothing_more_is_started() {
-    let model = ScriptedModel::start(ModelScript::new(Behaviour::NoCredit));
+    let model = ScriptedModel::start(ModelScript::new(ModelBehaviour::NoCredit));
     let world = claude_world(
         &model,
         &format!(
@@ -134,9 +134,9 @@ map:
 }
 #[test]
 fn every_fault_of_codex_has_its_reason_code() {
-    let script = ModelScript::new(Behaviour::Commit)
-        .on("item=good", Behaviour::Structured(json!({ "files": 3 })))
-        .on("item=bad", Behaviour::Structured(json!({ "files": "three" })));
+    let script = ModelScript::new(ModelBehaviour::Commit)
+        .on("item=good", ModelBehaviour::Structured(json!({ "files": 3 })))
+        .on("item=bad", ModelBehaviour::Structured(json!({ "files": "three" })));
     let model = ScriptedModel::start(script);
     let world = codex_world(
         &model,

@@ -6,13 +6,13 @@ use insta::assert_snapshot;
 use prodigy_core::Timestamp;
 use prodigy_testkit::{
     killing::check_processes,
-    model::{Behaviour, ModelScript, ScriptedModel},
+    model::{ModelBehaviour, ModelScript, ScriptedModel},
 };
 
 use crate::{
     map_world::{assert_code, go, of_type, trace_of},
     real_world::{CLAUDE, codex_world, deaths, subscribed_world},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 const MAP: &str = r#"map:
@@ -26,8 +26,8 @@ const MAP: &str = r#"map:
 
 /// Returns a model that is at its limit when `a` is worked on for the first time.
 fn limited(wait: Duration) -> ScriptedModel {
-    let acts = Behaviour::LimitFor(wait).times(1).then(Behaviour::Commit);
-    ScriptedModel::start(ModelScript::new(Behaviour::Commit).on("item=a", acts))
+    let acts = ModelBehaviour::LimitFor(wait).times(1).then(ModelBehaviour::Commit);
+    ScriptedModel::start(ModelScript::new(ModelBehaviour::Commit).on("item=a", acts))
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn without_waiting_the_job_ends_at_a_limit_and_is_resumed_later() {
     assert_code(&seen, 75);
     assert_eq!(deaths(&world), "");
     check_processes(&world).unwrap();
-    assert_code(&Started::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
+    assert_code(&SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
     assert_eq!(model.turns_of("a").len(), 2);
     assert_eq!(world.read("a.txt"), "a is done\n");
 }
@@ -72,10 +72,10 @@ fn without_waiting_the_job_ends_at_a_limit_and_is_resumed_later() {
 fn codex_at_its_limit_makes_the_job_wait_and_no_item_pays_for_it() {
     let until = SystemTime::now() + Duration::from_secs(3600);
     let until = until.duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let model = ScriptedModel::start(ModelScript::new(Behaviour::Limit(until)));
+    let model = ScriptedModel::start(ModelScript::new(ModelBehaviour::Limit(until)));
     let world = codex_world(&model, &MAP.replace("claude:", "codex:"));
     let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
-    assert_code(&Started::new(&world, &args).seen(&world), 75);
+    assert_code(&SpawnedProdigy::new(&world, &args).seen(&world), 75);
     let paused = of_type(&world, "quota_paused");
     assert_eq!(paused.len(), 1);
     assert_eq!(paused[0]["limit"]["kind"], "usage");
@@ -90,7 +90,7 @@ fn codex_at_its_limit_makes_the_job_wait_and_no_item_pays_for_it() {
 
     // Before the limit is lifted nothing is tried.
     let turns = model.turns().len();
-    assert_code(&Started::new(&world, &["resume", "job", "-y", "--no-wait"]).seen(&world), 75);
+    assert_code(&SpawnedProdigy::new(&world, &["resume", "job", "-y", "--no-wait"]).seen(&world), 75);
     assert_eq!(model.turns().len(), turns);
     assert_eq!(of_type(&world, "agent_started").len(), 2);
 }

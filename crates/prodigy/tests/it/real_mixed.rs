@@ -4,16 +4,16 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use prodigy_testkit::{
-    World,
+    TestEnv,
     killing::check_processes,
-    model::{Behaviour, ModelScript, ScriptedModel},
+    model::{ModelBehaviour, ModelScript, ScriptedModel},
 };
 use rustix::process::Signal;
 
 use crate::{
     map_world::{assert_code, of_type, write_workflow},
     real_world::claude_world,
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 /// The longest that one run may take; on two idle processors it is a third of that.
@@ -42,25 +42,25 @@ const ITEMS: &[(&str, usize, Option<&str>)] = &[
 ];
 
 fn script() -> ModelScript {
-    let answer = || Behaviour::Answer("All is fine.".to_owned());
-    ModelScript::new(Behaviour::Commit)
-        .on("item=flaky", Behaviour::Overloaded.times(1).then(Behaviour::Commit))
-        .on("item=broken", Behaviour::ServerError.times(1).then(Behaviour::Commit))
-        .on("item=lazy", answer().times(1).then(Behaviour::Commit))
-        .on("item=blocked", Behaviour::DeniedThenWorks)
-        .on("item=rate", Behaviour::RateLimited)
-        .on("item=busy", Behaviour::Overloaded)
-        .on("item=server", Behaviour::ServerError)
+    let answer = || ModelBehaviour::Answer("All is fine.".to_owned());
+    ModelScript::new(ModelBehaviour::Commit)
+        .on("item=flaky", ModelBehaviour::Overloaded.times(1).then(ModelBehaviour::Commit))
+        .on("item=broken", ModelBehaviour::ServerError.times(1).then(ModelBehaviour::Commit))
+        .on("item=lazy", answer().times(1).then(ModelBehaviour::Commit))
+        .on("item=blocked", ModelBehaviour::DeniedThenWorks)
+        .on("item=rate", ModelBehaviour::RateLimited)
+        .on("item=busy", ModelBehaviour::Overloaded)
+        .on("item=server", ModelBehaviour::ServerError)
         .on("item=idle", answer())
-        .on("item=denied", Behaviour::Denied)
-        .on("item=refused", Behaviour::Refusal)
-        .on("item=endless", Behaviour::Endless)
-        .on("item=costly", Behaviour::Costly(100_000))
-        .on("item=overflow", Behaviour::ContextOverflow)
-        .on("item=malformed", Behaviour::Malformed)
-        .on("item=cut", Behaviour::Cut)
-        .on("item=killed", Behaviour::Kill)
-        .on("item=hung", Behaviour::Hang)
+        .on("item=denied", ModelBehaviour::Denied)
+        .on("item=refused", ModelBehaviour::Refusal)
+        .on("item=endless", ModelBehaviour::Endless)
+        .on("item=costly", ModelBehaviour::Costly(100_000))
+        .on("item=overflow", ModelBehaviour::ContextOverflow)
+        .on("item=malformed", ModelBehaviour::Malformed)
+        .on("item=cut", ModelBehaviour::Cut)
+        .on("item=killed", ModelBehaviour::Kill)
+        .on("item=hung", ModelBehaviour::Hang)
 }
 
 /// Returns the names of all items, mixed.
@@ -106,7 +106,7 @@ error_policy:
 }
 
 /// Returns how each item of a job ended: nothing where its work is in `main`.
-fn ends(world: &World, job: &str) -> BTreeMap<String, Option<String>> {
+fn ends(world: &TestEnv, job: &str) -> BTreeMap<String, Option<String>> {
     let told = world.prodigy(&["events", job, "--json"]).stdout;
     let records = told.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let mut ends = BTreeMap::new();
@@ -125,7 +125,7 @@ fn ends(world: &World, job: &str) -> BTreeMap<String, Option<String>> {
 
 /// Checks that every item of a job is accounted for, and the work of each that lives done once.
 #[track_caller]
-fn check(world: &World, job: &str, count: usize) {
+fn check(world: &TestEnv, job: &str, count: usize) {
     let items: Vec<_> = names().into_iter().take(count).collect();
     let expected: BTreeMap<_, _> =
         items.iter().map(|(name, code)| (name.clone(), code.map(str::to_owned))).collect();
@@ -142,15 +142,15 @@ fn check(world: &World, job: &str, count: usize) {
 
 /// Runs prodigy, within bounds, and expects it to succeed.
 #[track_caller]
-fn succeeds(world: &World, args: &[&str]) {
-    assert_code(&Started::new(world, args).seen_within(world, LIMIT), 0);
+fn succeeds(world: &TestEnv, args: &[&str]) {
+    assert_code(&SpawnedProdigy::new(world, args).seen_within(world, LIMIT), 0);
 }
 
 #[test]
 fn thirty_items_and_every_fault_survive_a_kill_and_another_job() {
     let model = ScriptedModel::start(script());
     let world = claude_world(&model, &workflow(30));
-    let mut job = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut job = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     job.until(&world, "ten turns have begun", || model.turns().len() >= 10);
     job.signal(Signal::KILL);
     job.seen(&world);

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use prodigy_testkit::{
-    World,
+    TestEnv,
     killing::check_processes,
-    model::{Behaviour, ModelRequest, ModelScript, ScriptedModel},
+    model::{ModelBehaviour, ModelRequest, ModelScript, ScriptedModel},
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -14,30 +14,30 @@ use serde_json::{Value, json};
 use crate::{
     map_world::{assert_code, has_told, of_type},
     real_world::{CLAUDE, codex_world, deaths, subscribed_world},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 /// The time until a limit is lifted.
 const WAIT: Duration = Duration::from_secs(5);
 
 /// Runs the workflow to its end, waiting for limits.
-fn run(world: &World) {
+fn run(world: &TestEnv) {
     let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
-    let seen = Started::new(world, &args).seen_within(world, Duration::from_secs(170));
+    let seen = SpawnedProdigy::new(world, &args).seen_within(world, Duration::from_secs(170));
     assert_code(&seen, 0);
     assert_eq!(deaths(world), "");
     check_processes(world).unwrap();
 }
 
 /// Returns a model that runs into its limit in the middle of its first turn, once.
-fn limit_in_the_middle(first: Behaviour) -> ScriptedModel {
-    let acts = first.times(1).then(Behaviour::Answer("done".to_owned()));
+fn limit_in_the_middle(first: ModelBehaviour) -> ScriptedModel {
+    let acts = first.times(1).then(ModelBehaviour::Answer("done".to_owned()));
     ScriptedModel::start(ModelScript::new(acts))
 }
 
 #[test]
 fn claude_keeps_its_commit_and_its_session_across_a_limit() {
-    let model = limit_in_the_middle(Behaviour::CommitThenLimit(WAIT));
+    let model = limit_in_the_middle(ModelBehaviour::CommitThenLimit(WAIT));
     let workflow = format!(
         "{CLAUDE}map:\n  input: {{ items: [a] }}\n  agent_template:\n    - claude: \"Work. item=${{item}}\"\n"
     );
@@ -63,7 +63,7 @@ fn claude_keeps_its_commit_across_a_limit_outside_of_items() {
         ),
     ];
     for (place, workflow) in places {
-        let model = limit_in_the_middle(Behaviour::CommitThenLimit(WAIT));
+        let model = limit_in_the_middle(ModelBehaviour::CommitThenLimit(WAIT));
         let world = subscribed_world(&model, &workflow);
         run(&world);
         assert_eq!(world.read("a.txt"), "a is done\n", "{place}");
@@ -86,7 +86,7 @@ fn five_prompts(agent: &str) -> String {
 }
 
 /// Checks that each of the five prompts was answered once, and that its work is merged.
-fn check_five(model: &ScriptedModel, world: &World) {
+fn check_five(model: &ScriptedModel, world: &TestEnv) {
     for number in 1..=5 {
         let name = format!("p{number}");
         assert_eq!(world.read(&format!("{name}.txt")), format!("{name} is done\n"));
@@ -98,7 +98,7 @@ fn check_five(model: &ScriptedModel, world: &World) {
 
 #[test]
 fn claude_gets_through_five_prompts_at_three_per_window() {
-    let model = ScriptedModel::start(ModelScript::new(Behaviour::Commit).window(3, WAIT));
+    let model = ScriptedModel::start(ModelScript::new(ModelBehaviour::Commit).window(3, WAIT));
     let world = subscribed_world(&model, &format!("{CLAUDE}{}", five_prompts("claude")));
     run(&world);
     check_five(&model, &world);
@@ -108,8 +108,8 @@ fn claude_gets_through_five_prompts_at_three_per_window() {
 #[test]
 fn claude_gets_through_a_loop_with_judges_and_a_kill_in_the_pause() {
     let model = ScriptedModel::start(
-        ModelScript::new(Behaviour::Commit)
-            .on("Judge", Behaviour::Structured(verdict()))
+        ModelScript::new(ModelBehaviour::Commit)
+            .on("Judge", ModelBehaviour::Structured(verdict()))
             .window(3, Duration::from_secs(12)),
     );
     let workflow = format!(
@@ -117,12 +117,12 @@ fn claude_gets_through_a_loop_with_judges_and_a_kill_in_the_pause() {
     );
     let world = subscribed_world(&model, &workflow);
     let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
-    let mut started = Started::new(&world, &args);
+    let mut started = SpawnedProdigy::new(&world, &args);
     started.until(&world, "it is paused", || has_told(&world, "quota_paused"));
     started.signal(Signal::KILL);
     started.seen(&world);
     let seen =
-        Started::new(&world, &["resume", "job"]).seen_within(&world, Duration::from_secs(170));
+        SpawnedProdigy::new(&world, &["resume", "job"]).seen_within(&world, Duration::from_secs(170));
     assert_code(&seen, 0);
     for name in ["p1", "p2", "p3"] {
         assert_eq!(world.read(&format!("{name}.txt")), format!("{name} is done\n"));
@@ -139,7 +139,7 @@ fn claude_gets_through_a_loop_with_judges_and_a_kill_in_the_pause() {
 fn claude_merges_and_resolves_conflicts_across_a_limit() {
     let map = "map: { input: { items: [x] }, agent_template: [{ shell: 'echo new >new.txt', auto_commit: true }] }\n";
     let merge = "merge:\n  - { claude: \"Work. item=a\", commit_required: true }\n  - shell: git -C ROOT/repo merge --quiet --no-edit \"${merge.source_branch}\"\n";
-    let model = limit_in_the_middle(Behaviour::CommitThenLimit(WAIT));
+    let model = limit_in_the_middle(ModelBehaviour::CommitThenLimit(WAIT));
     let world = subscribed_world(&model, &format!("{CLAUDE}{map}{merge}"));
     run(&world);
     assert_eq!(
@@ -150,7 +150,7 @@ fn claude_merges_and_resolves_conflicts_across_a_limit() {
 
     // Two items write the same file; the agent that resolves it is refused at first.
     let both = "echo one >same.txt && echo two >>same.txt && git add same.txt";
-    let acts = Behaviour::LimitFor(WAIT).times(1).then(Behaviour::Shell(both.to_owned()));
+    let acts = ModelBehaviour::LimitFor(WAIT).times(1).then(ModelBehaviour::Shell(both.to_owned()));
     let model = ScriptedModel::start(ModelScript::new(acts));
     let conflict = "agents:\n  claude: { type: claude, permission_mode: bypass }\nmap:\n  input: { items: [one, two] }\n  item_key: item\n  max_parallel: 2\n  on_conflict: claude\n  agent_template:\n    - shell: \"touch ROOT/${item}; until test -e ROOT/one -a -e ROOT/two; do sleep 0.05; done; echo ${item} >same.txt\"\n      auto_commit: true\n";
     let world = subscribed_world(&model, conflict).env("IS_SANDBOX", "1");
@@ -161,14 +161,14 @@ fn claude_merges_and_resolves_conflicts_across_a_limit() {
 
 #[test]
 fn codex_keeps_what_it_edited_across_a_limit() {
-    let model = limit_in_the_middle(Behaviour::EditThenLimit(Duration::from_secs(3600)));
+    let model = limit_in_the_middle(ModelBehaviour::EditThenLimit(Duration::from_secs(3600)));
     let workflow =
         "map:\n  input: { items: [a] }\n  agent_template:\n    - codex: \"Work. item=${item}\"\n";
     let world = codex_world(&model, workflow);
     let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
-    assert_code(&Started::new(&world, &args).seen(&world), 75);
+    assert_code(&SpawnedProdigy::new(&world, &args).seen(&world), 75);
     let resume = ["resume", "job", "--now", "--no-wait=false"];
-    assert_code(&Started::new(&world, &resume).seen(&world), 0);
+    assert_code(&SpawnedProdigy::new(&world, &resume).seen(&world), 0);
     assert_eq!(world.read("a.txt"), "a is done\n");
     let turns = model.turns_of("a");
     assert_eq!(turns.len(), 2);
@@ -180,20 +180,20 @@ fn codex_keeps_what_it_edited_across_a_limit() {
 #[test]
 fn codex_gets_through_five_prompts_at_three_per_window() {
     // One request is refused, whenever the next one comes.
-    let script = ModelScript::new(Behaviour::Edit).window(3, Duration::ZERO);
+    let script = ModelScript::new(ModelBehaviour::Edit).window(3, Duration::ZERO);
     let model = ScriptedModel::start(script);
     let world = codex_world(&model, &five_prompts("codex"));
     let args = ["run", "workflow.yml", "-y", "--job-id", "job", "--no-wait"];
-    assert_code(&Started::new(&world, &args).seen(&world), 75);
+    assert_code(&SpawnedProdigy::new(&world, &args).seen(&world), 75);
     let resume = ["resume", "job", "--now", "--no-wait=false"];
-    assert_code(&Started::new(&world, &resume).seen(&world), 0);
+    assert_code(&SpawnedProdigy::new(&world, &resume).seen(&world), 0);
     check_five(&model, &world);
 }
 
 #[test]
 fn codex_judges_by_the_schema_of_a_verdict() {
-    let answer = Behaviour::Answer(verdict().to_string());
-    let model = ScriptedModel::start(ModelScript::new(Behaviour::Edit).on("Judge", answer));
+    let answer = ModelBehaviour::Answer(verdict().to_string());
+    let model = ScriptedModel::start(ModelScript::new(ModelBehaviour::Edit).on("Judge", answer));
     let workflow = "map:\n  input: { items: [a] }\n  agent_template:\n    - codex: \"Work. item=${item}\"\n      validate: { commands: [{ codex: \"Judge. item=${item}\" }] }\n";
     let world = codex_world(&model, workflow);
     run(&world);

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use insta::assert_snapshot;
 use prodigy_testkit::{
     killing::check_processes,
-    model::{Behaviour, ModelScript, ScriptedModel},
+    model::{ModelBehaviour, ModelScript, ScriptedModel},
 };
 use serde_json::Value;
 
@@ -17,9 +17,9 @@ use crate::{
 #[test]
 fn claude_works_and_commits_in_the_sandbox_and_writes_nowhere_else() {
     let reach = r#"cd "$(git rev-parse --git-common-dir)/.."; echo planted >> README.md"#;
-    let script = ModelScript::new(Behaviour::Commit)
-        .on("item=reaches", Behaviour::Shell(reach.to_owned()))
-        .on("item=plans", Behaviour::Edit);
+    let script = ModelScript::new(ModelBehaviour::Commit)
+        .on("item=reaches", ModelBehaviour::Shell(reach.to_owned()))
+        .on("item=plans", ModelBehaviour::Edit);
     let model = ScriptedModel::start(script);
     let world = claude_world(
         &model,
@@ -72,7 +72,7 @@ fn names(directory: &Path) -> Vec<String> {
 fn a_session_of_claude_in_the_sandbox_is_gone_on_with_and_its_own_settings_stay_as_they_are() {
     for (directory, state) in [("user/.claude", "user/.claude.json"), ("mine", "mine/.claude.json")]
     {
-        let busy = Behaviour::Overloaded.times(1).then(Behaviour::Commit);
+        let busy = ModelBehaviour::Overloaded.times(1).then(ModelBehaviour::Commit);
         let model = ScriptedModel::start(ModelScript::new(busy));
         let world = claude_world(
             &model,
@@ -121,7 +121,7 @@ error_policy:
 
 #[test]
 fn codex_that_has_worked_outside_works_in_the_sandbox() {
-    let model = ScriptedModel::start(ModelScript::new(Behaviour::Commit));
+    let model = ScriptedModel::start(ModelScript::new(ModelBehaviour::Commit));
     let workflow = r#"
 map:
   input: { items: [outside] }
@@ -147,13 +147,15 @@ map:
 #[test]
 fn codex_runs_commands_and_commits_in_the_sandbox_and_writes_nowhere_else() {
     let reach = r#"cd "$(git rev-parse --git-common-dir)/.."; echo planted >> README.md"#;
-    let script = ModelScript::new(Behaviour::Commit)
-        .on("item=reaches", Behaviour::Shell(reach.to_owned()))
+    let script = ModelScript::new(ModelBehaviour::Commit)
+        .on("item=reaches", ModelBehaviour::Shell(reach.to_owned()))
         .on(
             "item=plans",
-            Behaviour::Shell("echo planted > here; git status > /tmp/x && echo looked".to_owned()),
+            ModelBehaviour::Shell(
+                "echo planted > here; git status > /tmp/x && echo looked".to_owned(),
+            ),
         )
-        .on("item=busy", Behaviour::Overloaded.times(1).then(Behaviour::Commit));
+        .on("item=busy", ModelBehaviour::Overloaded.times(1).then(ModelBehaviour::Commit));
     let model = ScriptedModel::start(script);
     let world = codex_world(
         &model,

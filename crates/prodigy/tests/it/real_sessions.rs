@@ -1,7 +1,7 @@
 //! How real agents go on after a failure.
 
 use insta::assert_snapshot;
-use prodigy_testkit::model::{Behaviour, ModelScript, ScriptedModel};
+use prodigy_testkit::model::{ModelBehaviour, ModelScript, ScriptedModel};
 
 use crate::{
     map_world::{assert_code, go, trace_of},
@@ -10,9 +10,12 @@ use crate::{
 
 #[test]
 fn a_session_is_gone_on_with_where_the_servers_failed_and_begun_anew_where_the_agent_did() {
-    let script = ModelScript::new(Behaviour::Commit)
-        .on("item=busy", Behaviour::Overloaded.times(1).then(Behaviour::Commit))
-        .on("item=lazy", Behaviour::Answer("All is fine.".into()).times(1).then(Behaviour::Commit));
+    let script = ModelScript::new(ModelBehaviour::Commit)
+        .on("item=busy", ModelBehaviour::Overloaded.times(1).then(ModelBehaviour::Commit))
+        .on(
+            "item=lazy",
+            ModelBehaviour::Answer("All is fine.".into()).times(1).then(ModelBehaviour::Commit),
+        );
     let model = ScriptedModel::start(script);
     let world = claude_world(
         &model,
@@ -70,8 +73,8 @@ error_policy:
 
 #[test]
 fn a_step_that_is_tried_again_goes_on_with_the_files_as_they_were_left() {
-    let busy = Behaviour::Overloaded.times(1).then(Behaviour::Commit);
-    let script = ModelScript::new(Behaviour::Commit).on("item=plain", busy.clone());
+    let busy = ModelBehaviour::Overloaded.times(1).then(ModelBehaviour::Commit);
+    let script = ModelScript::new(ModelBehaviour::Commit).on("item=plain", busy.clone());
     let model = ScriptedModel::start(script.on("item=slash", busy));
     let retry = "retry: { attempts: 2, backoff: { type: fixed, delay: 100ms } }";
     let world = claude_world(
@@ -106,7 +109,7 @@ map:
 
 #[test]
 fn a_session_of_codex_is_gone_on_with_where_the_servers_failed() {
-    let busy = Behaviour::Overloaded.times(1).then(Behaviour::Edit);
+    let busy = ModelBehaviour::Overloaded.times(1).then(ModelBehaviour::Edit);
     let model = ScriptedModel::start(ModelScript::new(busy));
     let world = codex_world(
         &model,

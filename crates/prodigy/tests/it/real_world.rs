@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::Path};
 
-use prodigy_testkit::{World, agents, model::ScriptedModel};
+use prodigy_testkit::{TestEnv, agents, model::ScriptedModel};
 use serde_json::Value;
 
 use crate::map_world::{of_type, write_workflow};
@@ -21,22 +21,22 @@ agents:
 /// Makes a world with a MapReduce workflow and Claude Code, whose model is scripted.
 ///
 /// Claude Code does not ask again by itself: one turn is one request of one agent.
-pub(crate) fn claude_world(model: &ScriptedModel, workflow: &str) -> World {
+pub(crate) fn claude_world(model: &ScriptedModel, workflow: &str) -> TestEnv {
     let world = bare_claude_world(model, workflow).env("ANTHROPIC_API_KEY", KEY);
     world.commit_all("Add the workflow");
     world
 }
 
 /// Makes the same world for somebody with a subscription, who has limits.
-pub(crate) fn subscribed_world(model: &ScriptedModel, workflow: &str) -> World {
+pub(crate) fn subscribed_world(model: &ScriptedModel, workflow: &str) -> TestEnv {
     let world = bare_claude_world(model, workflow)
         .env("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat01-secret-token-of-the-tests");
     world.commit_all("Add the workflow");
     world
 }
 
-fn bare_claude_world(model: &ScriptedModel, workflow: &str) -> World {
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"))
+fn bare_claude_world(model: &ScriptedModel, workflow: &str) -> TestEnv {
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"))
         .env("PRODIGY_DURABILITY", "relaxed")
         .env("PRODIGY_GRACE", "300ms")
         .env("PATH", &path_with(&agents::claude()))
@@ -51,8 +51,8 @@ fn bare_claude_world(model: &ScriptedModel, workflow: &str) -> World {
 ///
 /// Each request is made once; what Codex keeps is not below the directory for temporary files,
 /// where it refuses to put what its sandbox needs.
-pub(crate) fn codex_world(model: &ScriptedModel, workflow: &str) -> World {
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"));
+pub(crate) fn codex_world(model: &ScriptedModel, workflow: &str) -> TestEnv {
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"));
     let temporary = world.root().join("temporary");
     fs::create_dir(&temporary).unwrap();
     let world = world
@@ -92,7 +92,7 @@ fn path_with(program: &Path) -> String {
 }
 
 /// Returns how the items died, one line each, sorted; of what the agents said, the beginning.
-pub(crate) fn deaths(world: &World) -> String {
+pub(crate) fn deaths(world: &TestEnv) -> String {
     let line = |record: &Value| {
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let failure = &record["failure"];

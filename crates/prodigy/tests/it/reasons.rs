@@ -4,14 +4,14 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use insta::assert_snapshot;
-use prodigy_core::{failure::FailureKind, signature::Signature};
-use prodigy_testkit::World;
+use prodigy_core::{failure::ReasonCode, signature::ErrorSignature};
+use prodigy_testkit::TestEnv;
 use serde_json::{Value, json};
 
 use crate::map_world::{assert_code, go, map_world};
 
 /// Returns the failures of the dead letters, by item, as `prodigy events` shows them.
-fn letters(world: &World) -> BTreeMap<String, Value> {
+fn letters(world: &TestEnv) -> BTreeMap<String, Value> {
     let seen = world.prodigy(&["events", "job", "--type", "item_dead_lettered", "--json"]);
     assert_code(&seen, 0);
     let records = seen.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -70,11 +70,11 @@ map:
   agent_template:
     - shell: printf '{{"reason_code":"%s"}}' "${{item}}" > "$PRODIGY_RESULT_FILE"; exit 3
 "#,
-        json!(FailureKind::CODES)
+        json!(ReasonCode::CODES)
     ));
     assert_code(&go(&world), 1);
     let codes: Vec<_> = letters(&world).values().map(|failure| failure["kind"].clone()).collect();
-    assert_eq!(codes, FailureKind::CODES);
+    assert_eq!(codes, ReasonCode::CODES);
 }
 
 #[test]
@@ -254,7 +254,7 @@ map:
     assert_code(&go(&world), 1);
     let patterns = letters(&world).into_iter().map(|(item, failure)| {
         let failure = serde_json::from_value(failure).unwrap();
-        Signature::of(&failure, &item.parse().unwrap()).pattern
+        ErrorSignature::of(&failure, &item.parse().unwrap()).pattern
     });
     assert_snapshot!(patterns.collect::<Vec<_>>().join("\n"), @"
         CommandFailed::cargo check failed with exit code <n>: error[E0308]: mismatched types
@@ -289,12 +289,12 @@ fn codes_that_only_steps_set_are_those_that_nothing_produces() {
     }
     let page = std::fs::read_to_string(crates.join("../docs/reference/failure-codes.md")).unwrap();
     // What a policy decides is set where it is decided.
-    let kinds = FailureKind::ALL.iter().filter(|kind| {
-        kind.class() != prodigy_core::failure::Class::Policy
-            || **kind == FailureKind::SecretDetected
+    let kinds = ReasonCode::ALL.iter().filter(|kind| {
+        kind.class() != prodigy_core::failure::ReasonClass::Policy
+            || **kind == ReasonCode::SecretDetected
     });
     for kind in kinds {
-        let is_produced = text.contains(&format!("FailureKind::{kind:?}"));
+        let is_produced = text.contains(&format!("ReasonCode::{kind:?}"));
         let row = page.lines().find(|line| line.starts_with(&format!("| `{kind}` |"))).unwrap();
         let is_marked = row.contains("Only a step sets it");
         assert_ne!(is_produced, is_marked, "{row}");

@@ -1,7 +1,7 @@
 //! What a rehearsal says is true: of its answers, of its policies and of what is left.
 
 use insta::assert_snapshot;
-use prodigy_testkit::Seen;
+use prodigy_testkit::CommandOutput;
 
 use crate::{
     map_world::assert_code,
@@ -20,7 +20,7 @@ map:
 "#;
 
 /// Returns the lines that hold a text.
-fn lines(seen: &Seen, text: &str) -> String {
+fn lines(seen: &CommandOutput, text: &str) -> String {
     let all = seen.to_string();
     let lines: Vec<_> = all.lines().filter(|line| line.contains(text)).collect();
     lines.join("\n")

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     map_world::{assert_code, map_world},
@@ -20,7 +20,7 @@ error_policy: { retry_config: { max_attempts: 1 } }
 ";
 
 /// Makes a second repository, `other`, with the same workflow, and runs it there as a job.
-fn add_other(world: &World, args: &[&str], code: i32) {
+fn add_other(world: &TestEnv, args: &[&str], code: i32) {
     let (repo, other) = (world.repo(), world.root().join("other"));
     fs::create_dir(&other).unwrap();
     fs::copy(repo.join("workflow.yml"), other.join("workflow.yml")).unwrap();
@@ -32,7 +32,7 @@ fn add_other(world: &World, args: &[&str], code: i32) {
 
 /// Makes a world with an unmerged job whose repository is at `new/place`, while another one,
 /// with jobs of its own, is where it was.
-fn replaced() -> World {
+fn replaced() -> TestEnv {
     let world = map_world(HALF);
     assert_code(&at(&world, "repo", &["run", "workflow.yml", "--job-id", "job"]), 7);
     add_other(&world, &["run", "workflow.yml", "--job-id", "own"], 7);
@@ -45,7 +45,7 @@ fn replaced() -> World {
 }
 
 /// Returns the branches of prodigy, the references of jobs and the anchor of the audit trail.
-fn refs(world: &World, directory: &str) -> String {
+fn refs(world: &TestEnv, directory: &str) -> String {
     git(world, directory, &["for-each-ref", "refs/heads/prodigy", "refs/prodigy"])
 }
 

@@ -3,19 +3,19 @@
 use std::{fs, path::Path};
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
 use crate::map_world::{assert_code, go, map_world, of_type, trace_of};
 
 /// Runs git in a directory.
-fn git_in(world: &World, directory: &Path, args: &[&str]) -> String {
+fn git_in(world: &TestEnv, directory: &Path, args: &[&str]) -> String {
     let output = world.command("git").current_dir(directory).args(args).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
 /// Makes a world with an item that fails with a commit and a draft until a file says otherwise.
-fn failing(preserve: &str) -> World {
+fn failing(preserve: &str) -> TestEnv {
     let world = map_world(&format!(
         r#"
 map:
@@ -32,11 +32,11 @@ error_policy: {{ preserve_worktrees: {preserve} }}
     world
 }
 
-fn retry(world: &World) -> Seen {
+fn retry(world: &TestEnv) -> CommandOutput {
     world.prodigy(&["dlq", "retry", "job", "item-002", "-y"])
 }
 
-fn mend(world: &World) {
+fn mend(world: &TestEnv) {
     fs::write(world.root().join("mended"), "").unwrap();
 }
 
@@ -67,7 +67,7 @@ fn a_replay_leaves_the_kept_worktree_as_it_is_and_its_commits_have_a_name() {
         ");
 
     // What is left is told apart, and nothing of it is lost.
-    let shown = |seen: &Seen| {
+    let shown = |seen: &CommandOutput| {
         let root = world.root().canonicalize().unwrap().display().to_string();
         seen.to_string().replace(&root, "$ROOT")
     };

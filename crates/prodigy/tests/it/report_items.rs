@@ -4,11 +4,11 @@ use std::fs;
 
 use insta::assert_snapshot;
 use prodigy_core::{
-    event::{Event, Fact},
+    event::{Event, NewEvent},
     ids::JobId,
 };
-use prodigy_engine::store::{Durability, Journal, Layout};
-use prodigy_testkit::World;
+use prodigy_engine::store::{Durability, JournalWriter, Layout};
+use prodigy_testkit::TestEnv;
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -19,11 +19,11 @@ use crate::{
 };
 
 /// Returns a world with a workflow of items, one at a time so that the order is known.
-fn items(items: &[&str], rest: &str) -> World {
+fn items(items: &[&str], rest: &str) -> TestEnv {
     parallel_items(1, items, rest)
 }
 
-fn parallel_items(parallel: u32, items: &[&str], rest: &str) -> World {
+fn parallel_items(parallel: u32, items: &[&str], rest: &str) -> TestEnv {
     let world = world(&format!(
         "name: fix\nmode: mapreduce\nmap:\n  input: items.json\n  max_parallel: {parallel}\n{rest}"
     ));
@@ -356,7 +356,7 @@ fn sorted(text: &str) -> String {
 }
 
 /// Returns what a person sees, without dates, times and commits.
-fn dated(world: &World, args: &[&str]) -> String {
+fn dated(world: &TestEnv, args: &[&str]) -> String {
     let text = stable(&world.prodigy(args));
     let text = Regex::new(r"\d{4}-\d\d-\d\d[T ][\d:]+Z?").unwrap().replace_all(&text, "[date]");
     Regex::new(r"\b[0-9a-f]{40}\b").unwrap().replace_all(&text, "[commit]").into_owned()
@@ -371,7 +371,7 @@ fn times(text: &str) -> String {
 
 /// A terminal that understands what prodigy sends, and nothing else.
 #[derive(Default)]
-struct Terminal {
+struct TerminalEmulator {
     rows: Vec<Vec<char>>,
     row: usize,
     column: usize,
@@ -379,7 +379,7 @@ struct Terminal {
     highest: usize,
 }
 
-impl Terminal {
+impl TerminalEmulator {
     fn show(text: &str, width: usize) -> Self {
         let mut terminal = Self { rows: vec![Vec::new()], ..Self::default() };
         let mut rest = text;
@@ -459,7 +459,7 @@ error_policy: { error_collection: immediate }
         let (seen, code) = on_a_terminal_of(&world, &args, (columns, rows), |_| {});
         assert_eq!(code, 0, "{seen}");
         let seen = seen.replace("\r\n", "\n\r");
-        let terminal = Terminal::show(&seen, columns.into());
+        let terminal = TerminalEmulator::show(&seen, columns.into());
         let text = terminal.text();
         let (stays, summary) = text.split_once("~ map: 4/5 done").unwrap();
         assert!(!summary.contains("running"), "{text}");
@@ -492,10 +492,10 @@ error_policy: { error_collection: immediate }
 /// Writes facts to the journal of a job.
 fn record(layout: &Layout, facts: &[(i64, Option<&str>, Option<&str>, Value)]) {
     let job: JobId = "job".parse().unwrap();
-    let mut journal = Journal::create(layout, &job, Durability::Relaxed).unwrap();
+    let mut journal = JournalWriter::create(layout, &job, Durability::Relaxed).unwrap();
     for (milliseconds, item, agent, event) in facts {
         let event: Event = serde_json::from_value(event.clone()).unwrap();
-        let fact = Fact {
+        let fact = NewEvent {
             item_id: item.map(|item| item.parse().unwrap()),
             agent_id: agent.map(|agent| agent.parse().unwrap()),
             event,
@@ -505,8 +505,8 @@ fn record(layout: &Layout, facts: &[(i64, Option<&str>, Option<&str>, Value)]) {
 }
 
 /// Returns a world with a job that is in the middle of its items.
-fn busy() -> World {
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"));
+fn busy() -> TestEnv {
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"));
     let mut begun = started();
     begun.as_object_mut().unwrap().insert("mode".to_owned(), json!("mapreduce"));
     let failure = json!({"kind": "timeout", "message": "took longer than 5s"});
@@ -537,7 +537,7 @@ fn busy() -> World {
 }
 
 /// Returns what a person sees, without what depends on today's date.
-fn undated(world: &World, args: &[&str]) -> String {
+fn undated(world: &TestEnv, args: &[&str]) -> String {
     let text = world.prodigy(args).to_string();
     let text = Regex::new(r"\b\d+d \d\dh").unwrap().replace_all(&text, "[time]").into_owned();
     let text = Regex::new(r"[\d.]+/h").unwrap().replace_all(&text, "[pace]").into_owned();

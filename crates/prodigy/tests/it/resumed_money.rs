@@ -2,7 +2,7 @@
 #![expect(clippy::indexing_slicing, reason = "what is not there fails the test")]
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::Signal;
 
 use crate::{
@@ -30,7 +30,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"resul
 "#;
 
 /// Makes a world in which an agent goes on with its session after a server cut it off.
-pub(crate) fn cut_off_by_a_server() -> World {
+pub(crate) fn cut_off_by_a_server() -> TestEnv {
     cut_off("claude", OLDER_CLAUDE)
 }
 
@@ -40,7 +40,7 @@ fn told(agent: &str, script: &str) -> String {
 }
 
 /// Runs an item whose first attempt a server cuts off.
-fn cut_off(agent: &str, script: &str) -> World {
+fn cut_off(agent: &str, script: &str) -> TestEnv {
     let world = world(&format!(
         "mode: mapreduce\nmap:\n  input: {{ items: [a] }}\n  agent_template:\n    - {agent}: Do it.\n\
          error_policy:\n  retry_config: {{ max_attempts: 2, backoff: {{ type: fixed, delay: 1ms }} }}\n"
@@ -53,7 +53,7 @@ fn cut_off(agent: &str, script: &str) -> World {
 }
 
 /// Returns what agents told of their cost and their tokens.
-fn usages(world: &World) -> String {
+fn usages(world: &TestEnv) -> String {
     let lines = of_type(world, "agent_usage").into_iter().map(|usage| {
         let tokens = &usage["tokens"];
         format!("{} {} {}", usage["cost_usd"], tokens["input_tokens"], tokens["output_tokens"])

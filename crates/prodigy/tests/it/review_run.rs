@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use crate::stories::{records, run, stable, world};
 
 /// Returns what a step printed, by its path.
-fn output(world: &prodigy_testkit::World, step: &str) -> String {
+fn output(world: &prodigy_testkit::TestEnv, step: &str) -> String {
     let told = records(world);
     let completed = told
         .iter()

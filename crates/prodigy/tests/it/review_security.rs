@@ -3,20 +3,20 @@
 use std::{fmt::Write as _, fs, os::unix::fs::symlink, path::Path};
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::stories::{stable, world};
 
 /// Runs `prodigy` with a limit, since what is tested here used to wait for ever.
-fn bounded(world: &World, args: &[&str]) -> String {
+fn bounded(world: &TestEnv, args: &[&str]) -> String {
     let mut command = world.command("timeout");
     command.args(["-k", "1", "20", env!("CARGO_BIN_EXE_prodigy")]).args(args);
     stable(&world.seen(&command.output().unwrap()))
 }
 
 /// Runs the workflow as job `job`.
-fn run(world: &World) -> String {
+fn run(world: &TestEnv) -> String {
     bounded(world, &["run", "workflow.yml", "-y", "--job-id", "job"])
 }
 

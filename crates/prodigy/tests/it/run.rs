@@ -1,7 +1,7 @@
 //! `prodigy run`: sequential workflows from the first step to the merge.
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::stories::{run, run_with, stable, world};
 
@@ -668,7 +668,7 @@ fn a_missing_agent_is_named_before_anything_starts() {
 
 #[test]
 fn places_where_no_job_can_run_are_refused_in_one_sentence() {
-    let world = World::new(env!("CARGO_BIN_EXE_prodigy"));
+    let world = TestEnv::new(env!("CARGO_BIN_EXE_prodigy"));
     std::fs::write(world.root().join("w.yml"), "- shell: ls\n").unwrap();
     assert_snapshot!(world.prodigy(&["run", "w.yml"]), @"
     ----- stderr -----

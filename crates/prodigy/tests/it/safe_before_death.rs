@@ -4,7 +4,7 @@
 
 use std::{fmt::Write as _, fs, path::Path};
 
-use prodigy_testkit::{World, killing::kill_at_record};
+use prodigy_testkit::{TestEnv, killing::kill_at_record};
 use serde_json::Value;
 
 use crate::{
@@ -27,26 +27,26 @@ map:
 ";
 
 /// Returns the `worktree_preserved` records of an item.
-fn preserved(world: &World, item: &str) -> Vec<Value> {
+fn preserved(world: &TestEnv, item: &str) -> Vec<Value> {
     let mut records = of_type(world, "worktree_preserved");
     records.retain(|record| record["item_id"] == item);
     records
 }
 
 /// Returns what the last record about it says of an item's worktree.
-fn last_preserved(world: &World, item: &str) -> Value {
+fn last_preserved(world: &TestEnv, item: &str) -> Value {
     let records = preserved(world, item);
     assert!(!records.is_empty(), "no record says what {item} left");
     records.last().unwrap().clone()
 }
 
-fn show(world: &World, object: &str) -> String {
+fn show(world: &TestEnv, object: &str) -> String {
     world.git(&["cat-file", "-p", object])
 }
 
 /// Checks that the committed and the uncommitted file are where the journal says.
 #[track_caller]
-fn assert_safe(world: &World, item: &str) {
+fn assert_safe(world: &TestEnv, item: &str) {
     let record = last_preserved(world, item);
     let path = record["path"].as_str().unwrap();
     if path.starts_with("refs/") {
@@ -68,7 +68,7 @@ fn assert_safe(world: &World, item: &str) {
 
 /// Kills a job right after a record and checks what its item left, before and after a resume.
 #[track_caller]
-fn killed_at(workflow: &str, kind: &str) -> World {
+fn killed_at(workflow: &str, kind: &str) -> TestEnv {
     let world = map_world(workflow);
     kill_at_record(&world, &RUN, kind, 1);
     assert_safe(&world, "item-001");
@@ -180,7 +180,7 @@ fn resume_keeps_what_a_dead_item_left_in_its_slot() {
 }
 
 /// Takes the records of a kind out of the journal, as if they had never been written.
-fn forget(world: &World, kind: &str) {
+fn forget(world: &TestEnv, kind: &str) {
     let file = journal(world).pop().unwrap();
     let text = fs::read_to_string(&file).unwrap();
     let is_other = |line: &&str| !line.contains(&format!("\"event_type\":\"{kind}\""));

@@ -9,17 +9,17 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::Signal;
 
 use crate::{
     map_world::{assert_code, go, letter, map_world, of_type, started},
     process::eventually,
-    stories::{Started, run, stable, world},
+    stories::{SpawnedProdigy, run, stable, world},
 };
 
 /// Makes a world whose one item runs a script in the sandbox, with a place to write to.
-fn item_world(sandbox: &str, script: &str) -> World {
+fn item_world(sandbox: &str, script: &str) -> TestEnv {
     let script = script.trim().replace('\n', "\n        ");
     let world = map_world(&format!(
         "sandbox: {sandbox}\nmap:\n  input: {{ items: [one] }}\n  agent_template:\n    - shell: |\n        {script}\n"
@@ -31,7 +31,7 @@ fn item_world(sandbox: &str, script: &str) -> World {
 const WITH_OUT: &str = "{ type: bubblewrap, write: [ROOT/out] }";
 
 /// Reads what a script left in the place that it may write to.
-fn out(world: &World, name: &str) -> String {
+fn out(world: &TestEnv, name: &str) -> String {
     fs::read_to_string(world.root().join("out").join(name)).unwrap_or_default()
 }
 
@@ -351,7 +351,7 @@ steps:
 }
 
 /// Returns a world in which programs are found in one directory only, without `bwrap`.
-fn without_bwrap(world: &World) -> String {
+fn without_bwrap(world: &TestEnv) -> String {
     let programs = world.root().join("programs");
     fs::create_dir(&programs).unwrap();
     for directory in std::env::split_paths(&std::env::var_os("PATH").unwrap()) {
@@ -378,7 +378,7 @@ fn a_sandbox_that_cannot_be_made_is_refused_before_anything_starts() {
     hint: install the package `bubblewrap` (`apt-get install bubblewrap`), or take `sandbox` out
     [exit 9]
     ");
-    let doctor = |world: &World| {
+    let doctor = |world: &TestEnv| {
         let seen = world.prodigy(&["doctor"]).stdout;
         seen.lines().find(|line| line.contains("sandbox")).unwrap().to_owned()
     };
@@ -455,7 +455,7 @@ fn a_sandbox_that_makes_no_sense_is_an_error() {
 #[test]
 fn ctrl_c_ends_what_is_in_the_sandbox() {
     let world = item_world(WITH_OUT, &daemons("304567"));
-    let mut running: Started = started(&world);
+    let mut running: SpawnedProdigy = started(&world);
     running.until(&world, "it is ready", || world.root().join("out/ready").exists());
     running.signal(Signal::INT);
     let seen = running.seen(&world);

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, fs, process::Command};
 
-use prodigy_testkit::{World, bounded};
+use prodigy_testkit::{TestEnv, bounded};
 
 use crate::map_world::{assert_code, map_world};
 
@@ -19,7 +19,7 @@ done
 "#;
 
 /// Returns a world whose one item lists what it can write.
-fn listing() -> World {
+fn listing() -> TestEnv {
     let script = LIST.trim().replace('\n', "\n          ");
     map_world(&format!(
         "sandbox: bubblewrap\nmap:\n  input: {{ items: [one] }}\n  agent_template:\n    - shell: |\n        {{\n          {script}\n        }} > list.txt\n        printf '%s\\n' \"$PRODIGY_WORKTREE\" > place.txt\n        git add --all; git commit --quiet -m list\n"
@@ -27,7 +27,7 @@ fn listing() -> World {
 }
 
 /// Returns the list, with names for what differs from run to run.
-fn listed(world: &World) -> BTreeSet<String> {
+fn listed(world: &TestEnv) -> BTreeSet<String> {
     let root = world.root().canonicalize().unwrap().display().to_string();
     let worktree = world.read("place.txt").trim().to_owned();
     let names = [

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use crate::{
     process::eventually,
-    stories::{Started, run, world},
+    stories::{SpawnedProdigy, run, world},
 };
 
 const WITH: &str = "secrets:\n  TOKEN: SOURCE\nsteps:\n  - shell: 'test -n \"$TOKEN\"'\n";
@@ -46,7 +46,7 @@ fn the_command_of_a_secret_ends_with_the_run() {
             "{ command: 'echo $$ > ../pid.new; mv ../pid.new ../pid; sleep 300' }",
         ));
     let pid = world.root().join("pid");
-    let mut running = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut running = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     running.until(&world, "the command begins", || pid.exists());
     let process = format!("/proc/{}", fs::read_to_string(&pid).unwrap().trim());
     // Ctrl-C does the same, but who starts tests in the background has it ignored.

@@ -3,7 +3,7 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     agents::{program, world},
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Runs an item whose agent is cut off once by a server, and says `init` each time.
-fn run(agent: &str, init: &str, end: &str) -> World {
+fn run(agent: &str, init: &str, end: &str) -> TestEnv {
     let world = world(&format!(
         "mode: mapreduce\nmap:\n  input: {{ items: [a] }}\n  agent_template:\n    - {agent}: Do it.\n\
          error_policy:\n  retry_config: {{ max_attempts: 2, backoff: {{ type: fixed, delay: 1ms }} }}\n"
@@ -36,7 +36,7 @@ exit 1
 
 const CLAUDE_END: &str = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":500,"num_turns":1,"result":"API Error: 500","total_cost_usd":COST,"usage":{"input_tokens":1,"output_tokens":1}}"#;
 
-fn of_home(world: &World, name: &str) -> String {
+fn of_home(world: &TestEnv, name: &str) -> String {
     fs::read_to_string(world.root().join("user").join(name)).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! Items whose values reach arithmetic, names or programs through variables of the shell.
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     map_world::{beside, go, letter, map_world, of_type},
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A job with one item and one step for bash.
-fn job(item: &str, script: &str) -> World {
+fn job(item: &str, script: &str) -> TestEnv {
     let script = script.replace('\n', "\n          ");
     map_world(&format!(
         "map:\n  input: {{ items: ['{item}'] }}\n  agent_template:\n    - shell_program: bash\n      \

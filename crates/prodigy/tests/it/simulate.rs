@@ -3,13 +3,13 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World, killing::check_processes};
+use prodigy_testkit::{CommandOutput, TestEnv, killing::check_processes};
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
     map_world::{assert_code, map_world},
-    stories::{Started, stable},
+    stories::{SpawnedProdigy, stable},
 };
 
 const WORKFLOW: &str = r#"
@@ -32,7 +32,7 @@ error_policy:
 "#;
 
 /// Makes a world with a remote repository and a scratch directory of its own.
-pub(crate) fn world(workflow: &str) -> World {
+pub(crate) fn world(workflow: &str) -> TestEnv {
     let world = map_world(workflow);
     fs::create_dir(world.root().join("scratch")).unwrap();
     world.git(&["clone", "--quiet", "--bare", ".", "../remote.git"]);
@@ -43,7 +43,7 @@ pub(crate) fn world(workflow: &str) -> World {
 }
 
 /// Returns all that a person could notice of a change.
-fn everything(world: &World) -> String {
+fn everything(world: &TestEnv) -> String {
     let remote = world.root().join("remote.git").display().to_string();
     let mut outside: Vec<_> = fs::read_dir(world.root())
         .unwrap()
@@ -62,13 +62,13 @@ fn everything(world: &World) -> String {
     .join("\n--\n")
 }
 
-fn is_scratch_empty(world: &World) -> bool {
+fn is_scratch_empty(world: &TestEnv) -> bool {
     fs::read_dir(world.root().join("scratch")).unwrap().next().is_none()
 }
 
 /// Rehearses the workflow and checks that nothing is changed and nothing left.
 #[track_caller]
-pub(crate) fn simulate(world: &World, more: &[&str]) -> Seen {
+pub(crate) fn simulate(world: &TestEnv, more: &[&str]) -> CommandOutput {
     let before = everything(world);
     let args = [&["simulate", "workflow.yml"], more].concat();
     let seen = world.prodigy(&args);
@@ -262,7 +262,7 @@ fn a_rehearsal_that_is_stopped_leaves_nothing() {
     let world = world(WORKFLOW);
     world.write("faults.yml", "rules: [{ fault: hang }]\n");
     let before = everything(&world);
-    let mut started = Started::new(&world, &["simulate", "workflow.yml", "--faults", "faults.yml"]);
+    let mut started = SpawnedProdigy::new(&world, &["simulate", "workflow.yml", "--faults", "faults.yml"]);
     let is_told = || {
         let journals = glob(&world, "scratch/*/home/events/repo/rehearsal/*.jsonl");
         journals.iter().any(|path| {
@@ -279,7 +279,7 @@ fn a_rehearsal_that_is_stopped_leaves_nothing() {
 }
 
 /// Returns the files below the world that a pattern with `*` for one name fits.
-fn glob(world: &World, pattern: &str) -> Vec<std::path::PathBuf> {
+fn glob(world: &TestEnv, pattern: &str) -> Vec<std::path::PathBuf> {
     let mut found = vec![world.root().to_owned()];
     for part in pattern.split('/') {
         let suffix = part.strip_prefix('*');

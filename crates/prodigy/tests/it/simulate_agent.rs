@@ -6,14 +6,14 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
-fn world() -> World {
-    World::with_repo(env!("CARGO_BIN_EXE_prodigy"))
+fn world() -> TestEnv {
+    TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"))
 }
 
 /// Starts the agent's process with a turn on its standard input.
-fn start(world: &World, args: &[&str], turn: &str) -> Child {
+fn start(world: &TestEnv, args: &[&str], turn: &str) -> Child {
     let mut child = world
         .prodigy_command(&[&["__simulate"], args].concat())
         .stdin(Stdio::piped())
@@ -26,7 +26,7 @@ fn start(world: &World, args: &[&str], turn: &str) -> Child {
 }
 
 /// Runs the agent's process with a turn on its standard input.
-fn turn(world: &World, turn: &str) -> Seen {
+fn turn(world: &TestEnv, turn: &str) -> CommandOutput {
     world.seen(&start(world, &[], turn).wait_with_output().unwrap())
 }
 

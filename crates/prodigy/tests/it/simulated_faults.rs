@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
 use prodigy_core::workflow::SimulatedFault;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::{Value, json};
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Returns how each item of the job ended: its reason code, or `successful`.
-fn ends(world: &World, items: &[&str]) -> String {
+fn ends(world: &TestEnv, items: &[&str]) -> String {
     let of = |record: &Value| {
         let kind = record["failure"]["kind"].as_str().unwrap().to_owned();
         (record["item_id"].as_str().unwrap().to_owned(), kind)
@@ -26,7 +26,7 @@ fn ends(world: &World, items: &[&str]) -> String {
 }
 
 /// Makes a job whose items are named after faults, each with an agent that has that fault.
-fn faulty(faults: &[&str], step: &str) -> World {
+fn faulty(faults: &[&str], step: &str) -> TestEnv {
     let rules: Vec<Value> = faults
         .iter()
         .map(|fault| {

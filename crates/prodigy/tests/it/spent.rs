@@ -1,7 +1,7 @@
 //! What helps when the money that was set aside is spent, and that it does help.
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     approvals_world::by,
@@ -19,7 +19,7 @@ fn costly(budget: &str) -> String {
 }
 
 /// Returns what a command says that begins a line like this.
-fn line(world: &World, args: &[&str], start: &str) -> String {
+fn line(world: &TestEnv, args: &[&str], start: &str) -> String {
     let seen = world.prodigy(args);
     let all = seen.to_string();
     let lines: Vec<_> = all.lines().filter(|line| line.trim().starts_with(start)).collect();
@@ -69,7 +69,7 @@ fn an_item_without_money_is_replayed_with_a_workflow_that_has_more() {
 
 #[test]
 fn what_is_never_tried_again_is_not_asked_for_without_a_word() {
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"));
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"));
     world.write(
         "w.yml",
         "mode: mapreduce\nmap:\n  input: { items: [a] }\n  agent_template:\n  - claude: x\n    retry: { retry_on: [budget_exceeded, cancelled] }\nretry_config:\n  retry_on: [timeout, budget_exceeded, poison_repeat, unknown_commit_state]\n",

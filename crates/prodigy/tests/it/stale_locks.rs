@@ -7,11 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
 use crate::{
     map_world::{assert_code, has_told, map_world, of_type, resume},
-    stories::Started,
+    stories::SpawnedProdigy,
 };
 
 /// A job whose item commits a file.
@@ -24,7 +24,7 @@ map:
 
 /// Makes a world with a program in the place of git. It does what `script` says when it is called
 /// with the word in the file `arm` beside the repository, and then is git.
-fn with_git(workflow: &str, script: &str) -> World {
+fn with_git(workflow: &str, script: &str) -> TestEnv {
     let world = map_world(workflow);
     let root = world.root().display().to_string();
     let bin = world.root().join("bin");
@@ -47,7 +47,7 @@ exec git "$@"
     world.env("PATH", &format!("{root}/bin:{path}"))
 }
 
-fn lock(world: &World, name: &str) -> PathBuf {
+fn lock(world: &TestEnv, name: &str) -> PathBuf {
     world.repo().join(".git").join(name)
 }
 
@@ -58,8 +58,8 @@ fn make_lock(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
 }
 
-fn start(world: &World) -> Seen {
-    Started::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"]).seen(world)
+fn start(world: &TestEnv) -> CommandOutput {
+    SpawnedProdigy::new(world, &["run", "workflow.yml", "-y", "--job-id", "job"]).seen(world)
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use regex::Regex;
 use rustix::process::{Pid, Signal};
 
@@ -14,20 +14,20 @@ use crate::{
     fixture::{self, completed, failed, hold, layout, record},
     interrupt::{assert_done_once, assert_nothing_runs, gated, open_gate, start},
     map_world::{has_told, map_world, started},
-    stories::{Started, events, stable},
+    stories::{SpawnedProdigy, events, stable},
 };
 
 const LONG: Duration = Duration::from_secs(15);
 
 /// Returns what a person sees, without the numbers of processes.
-fn shown(seen: &Seen) -> String {
+fn shown(seen: &CommandOutput) -> String {
     let text = stable(seen);
     let text = Regex::new(r"process \d+").unwrap().replace_all(&text, "process [pid]").into_owned();
     let since = Regex::new(r"on \S+ since [^,\n]+").unwrap();
     since.replace_all(&text, "on [host] since [moment]").into_owned()
 }
 
-fn ending(seen: &Seen) -> String {
+fn ending(seen: &CommandOutput) -> String {
     let text = stable(seen);
     text.lines().skip_while(|line| !line.starts_with("paused")).collect::<Vec<_>>().join("\n")
 }
@@ -45,7 +45,7 @@ fn has_found(pid: Pid, other: Pid) -> bool {
 }
 
 #[track_caller]
-fn assert_resumes(world: &World) {
+fn assert_resumes(world: &TestEnv) {
     assert_nothing_runs(world);
     open_gate(world);
     assert_eq!(world.prodigy(&["resume", "job"]).code, Some(0));
@@ -151,7 +151,7 @@ fn two_that_stop_a_job_at_once_both_see_it_end() {
     let started = start(&world);
     // It cannot end before both have found it.
     started.signal(Signal::STOP);
-    let mut both = [(); 2].map(|()| Started::new(&world, &["stop", "job"]));
+    let mut both = [(); 2].map(|()| SpawnedProdigy::new(&world, &["stop", "job"]));
     for one in &mut both {
         let pid = one.pid();
         one.until(&world, "it has found the run", || has_found(pid, started.pid()));
@@ -228,7 +228,7 @@ fn only_a_prodigy_is_sent_a_signal() {
 fn a_prodigy_that_only_reads_the_job_is_left_alone() {
     let world = gated("sleep 300");
     let started = start(&world);
-    let mut following = Started::new(&world, &["events", "job", "--follow"]);
+    let mut following = SpawnedProdigy::new(&world, &["events", "job", "--follow"]);
     let pid = following.pid();
     following.until(&world, "it reads", || {
         let files = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
@@ -245,7 +245,7 @@ fn a_prodigy_that_only_reads_the_job_is_left_alone() {
 fn the_run_of_another_job_goes_on() {
     let world = gated("sleep 300");
     let begun = world.root().join("begun");
-    let mut other = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "other"]);
+    let mut other = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "other"]);
     other.until(&world, "its step begins", || begun.exists());
     fs::remove_file(begun).unwrap();
     let started = start(&world);
@@ -288,7 +288,7 @@ fn a_run_that_does_not_end_in_time_is_named() {
     let started = start(&world);
     started.signal(Signal::STOP);
     let world = world.env("PRODIGY_GRACE", "1ms");
-    let seen = Started::new(&world, &["stop", "job"]).seen(&world);
+    let seen = SpawnedProdigy::new(&world, &["stop", "job"]).seen(&world);
     assert_snapshot!(shown(&seen), @"
     ----- stderr -----
     error: process [pid] still runs job `job` after [time]

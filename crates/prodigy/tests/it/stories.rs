@@ -8,32 +8,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use regex::Regex;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Makes a world whose repository holds `workflow.yml`.
-pub(crate) fn world(workflow: &str) -> World {
-    let world = World::with_repo(env!("CARGO_BIN_EXE_prodigy"));
+pub(crate) fn world(workflow: &str) -> TestEnv {
+    let world = TestEnv::with_repo(env!("CARGO_BIN_EXE_prodigy"));
     world.write("workflow.yml", workflow);
     world.commit_all("Add the workflow");
     world
 }
 
 /// Runs the workflow as job `job`, merging at the end, and returns what a person sees.
-pub(crate) fn run(world: &World) -> String {
+pub(crate) fn run(world: &TestEnv) -> String {
     run_with(world, &[])
 }
 
 /// Runs the workflow as job `job` with more arguments.
-pub(crate) fn run_with(world: &World, more: &[&str]) -> String {
+pub(crate) fn run_with(world: &TestEnv, more: &[&str]) -> String {
     let mut args = vec!["run", "workflow.yml", "-y", "--job-id", "job"];
     args.extend(more);
     stable(&world.prodigy(&args))
 }
 
 /// Returns what a person sees, without what differs from run to run.
-pub(crate) fn stable(seen: &Seen) -> String {
+pub(crate) fn stable(seen: &CommandOutput) -> String {
     let text = seen.to_string();
     let text = Regex::new(r"\b\d+(\.\d+)?(ms|s)\b").unwrap().replace_all(&text, "[time]");
     let text = Regex::new(r"\bat [0-9a-f]{10}\b").unwrap().replace_all(&text, "at [commit]");
@@ -41,13 +41,13 @@ pub(crate) fn stable(seen: &Seen) -> String {
 }
 
 /// Returns the types of the job's events, in order.
-pub(crate) fn events(world: &World) -> Vec<String> {
+pub(crate) fn events(world: &TestEnv) -> Vec<String> {
     let told = records(world);
     told.iter().map(|record| record["event_type"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Returns the records of the job's journal.
-pub(crate) fn records(world: &World) -> Vec<serde_json::Value> {
+pub(crate) fn records(world: &TestEnv) -> Vec<serde_json::Value> {
     journal(world)
         .iter()
         .flat_map(|path| {
@@ -60,7 +60,7 @@ pub(crate) fn records(world: &World) -> Vec<serde_json::Value> {
 }
 
 /// Returns the files of the job's journal, in order.
-pub(crate) fn journal(world: &World) -> Vec<PathBuf> {
+pub(crate) fn journal(world: &TestEnv) -> Vec<PathBuf> {
     let directory = world.home().join("events/repo/job");
     let mut files: Vec<_> = fs::read_dir(directory)
         .unwrap()
@@ -72,16 +72,16 @@ pub(crate) fn journal(world: &World) -> Vec<PathBuf> {
 }
 
 /// A `prodigy` that runs in the background.
-pub(crate) struct Started {
+pub(crate) struct SpawnedProdigy {
     child: Option<Child>,
-    screen: Screen,
+    screen: ScreenCapture,
 }
 
 /// The text that has reached a terminal so far.
 #[derive(Clone, Default)]
-pub(crate) struct Screen(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct ScreenCapture(Arc<Mutex<Vec<u8>>>);
 
-impl Screen {
+impl ScreenCapture {
     /// Adds what has just reached it.
     pub(crate) fn add(&self, bytes: &[u8]) {
         self.0.lock().unwrap().extend_from_slice(bytes);
@@ -93,9 +93,9 @@ impl Screen {
     }
 }
 
-impl Started {
+impl SpawnedProdigy {
     /// Starts `prodigy` with arguments.
-    pub(crate) fn new(world: &World, args: &[&str]) -> Self {
+    pub(crate) fn new(world: &TestEnv, args: &[&str]) -> Self {
         Self::of(&mut world.prodigy_command(args))
     }
 
@@ -107,11 +107,11 @@ impl Started {
     /// Starts a command that writes elsewhere.
     pub(crate) fn with_streams(command: &mut Command, stdout: Stdio, stderr: Stdio) -> Self {
         let child = Some(command.stdout(stdout).stderr(stderr).spawn().unwrap());
-        Self { child, screen: Screen::default() }
+        Self { child, screen: ScreenCapture::default() }
     }
 
     /// Returns the terminal that it writes to; empty if it does not write to one.
-    pub(crate) fn screen(&self) -> Screen {
+    pub(crate) fn screen(&self) -> ScreenCapture {
         self.screen.clone()
     }
 
@@ -127,7 +127,7 @@ impl Started {
 
     /// Waits, within bounds, until something is so while it runs.
     #[track_caller]
-    pub(crate) fn until(&mut self, world: &World, what: &str, is_so: impl Fn() -> bool) {
+    pub(crate) fn until(&mut self, world: &TestEnv, what: &str, is_so: impl Fn() -> bool) {
         let start = Instant::now();
         while !is_so() {
             let is_over = self.child.as_mut().unwrap().try_wait().unwrap().is_some();
@@ -142,12 +142,12 @@ impl Started {
     }
 
     /// Waits, within bounds, until it has ended.
-    pub(crate) fn seen(self, world: &World) -> Seen {
+    pub(crate) fn seen(self, world: &TestEnv) -> CommandOutput {
         self.seen_within(world, Duration::from_secs(60))
     }
 
     /// Waits until it has ended, but not longer than this.
-    pub(crate) fn seen_within(mut self, world: &World, limit: Duration) -> Seen {
+    pub(crate) fn seen_within(mut self, world: &TestEnv, limit: Duration) -> CommandOutput {
         let mut child = self.child.take().unwrap();
         let start = Instant::now();
         let mut is_late = false;
@@ -168,7 +168,7 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for SpawnedProdigy {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().ok();

@@ -3,13 +3,13 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::Signal;
 
-use crate::stories::{Started, records, run, stable, world};
+use crate::stories::{SpawnedProdigy, records, run, stable, world};
 
 /// Makes a world with a program `evil` that leaves `proof` when it is run, and what plants it.
-fn planted(steps: &str) -> World {
+fn planted(steps: &str) -> TestEnv {
     let world = world("- shell: 'true'\n");
     let root = world.root().display().to_string();
     let evil = world.root().join("evil");
@@ -50,7 +50,7 @@ git config --worktree core.sshCommand {root}/evil
 }
 
 /// Returns the files that decide what git runs.
-fn settings(world: &World) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+fn settings(world: &TestEnv) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let git = world.repo().join(".git");
     let hooks = fs::read_dir(git.join("hooks")).unwrap();
     let mut paths: Vec<_> = hooks.map(|entry| entry.unwrap().path()).collect();
@@ -61,12 +61,12 @@ fn settings(world: &World) -> Vec<(PathBuf, Option<Vec<u8>>)> {
 }
 
 #[track_caller]
-fn assert_nothing_ran(world: &World) {
+fn assert_nothing_ran(world: &TestEnv) {
     assert!(!world.root().join("proof").exists(), "something planted was run");
 }
 
 /// Returns what the journal says about planted settings, with the world's paths replaced.
-fn reported(world: &World) -> String {
+fn reported(world: &TestEnv) -> String {
     let told = records(world);
     let told = told.iter().filter(|record| record["event_type"] == "git_tampering");
     let changes = told.flat_map(|record| record["changes"].as_array().unwrap().clone());
@@ -147,7 +147,7 @@ fn nothing_planted_by_a_killed_run_is_run_by_resume() {
     )
     .env("PRODIGY_GRACE", "1s");
     let before = settings(&world);
-    let mut started = Started::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut started = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     started.until(&world, "the step begins", || world.root().join("begun").exists());
     started.signal(Signal::KILL);
     started.seen(&world);

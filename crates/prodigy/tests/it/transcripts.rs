@@ -8,7 +8,7 @@ use std::{
 
 use insta::assert_snapshot;
 use prodigy_engine::store::LogFile;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::{Value, json};
 
 use crate::{
@@ -27,7 +27,7 @@ fn transcribed(stdout: (u64, u64), stderr: (u64, u64)) -> Value {
 }
 
 /// Writes the transcript of the job's own steps.
-fn transcribe(world: &World, text: &str) {
+fn transcribe(world: &TestEnv, text: &str) {
     let job = "job-1".parse().unwrap();
     let path = layout(world).log_file(&job, None, 1, 0, LogFile::Transcript);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -57,7 +57,7 @@ fn corpus(name: &str) -> String {
 }
 
 /// Returns a job with one step, an agent's, that told this.
-fn told(text: &str) -> World {
+fn told(text: &str) -> TestEnv {
     let world = world();
     let length = u64::try_from(text.len()).unwrap();
     let events = [

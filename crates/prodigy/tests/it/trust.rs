@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::{
@@ -18,18 +18,18 @@ const HELPER: &str =
 /// The line of a run of which item `two` changes guarded files.
 const CHANGED: &str = "`.mcp.json` (two), `.prodigy/config.yml` (two)";
 
-fn with_config(config: &str) -> World {
+fn with_config(config: &str) -> TestEnv {
     let world = world("- agent: { use: helper, prompt: b }\n");
     world.write(".prodigy/config.yml", config);
     world.commit_all("Add the configuration");
     world
 }
 
-fn run(world: &World, job: &str) -> prodigy_testkit::Seen {
+fn run(world: &TestEnv, job: &str) -> prodigy_testkit::CommandOutput {
     world.prodigy(&["run", "workflow.yml", "--job-id", job])
 }
 
-fn document(world: &World) -> Value {
+fn document(world: &TestEnv) -> Value {
     serde_json::from_str(&world.prodigy(&["trust", "--show", "--json"]).stdout).unwrap()
 }
 
@@ -134,7 +134,7 @@ fn the_stricter_of_user_and_trusted_repository_holds() {
 }
 
 /// Runs a job of which one item changes files that decide what later runs do.
-pub(crate) fn with_changed_settings() -> World {
+pub(crate) fn with_changed_settings() -> TestEnv {
     let world = map_world(
         r#"
 map:
@@ -185,8 +185,8 @@ fn plan_shows_what_the_repository_brings_in() {
 
 #[test]
 fn real_claude_runs_no_program_of_a_repository_before_it_is_trusted() {
-    use prodigy_testkit::model::{Behaviour, ModelScript, ScriptedModel};
-    let model = ScriptedModel::start(ModelScript::new(Behaviour::Commit));
+    use prodigy_testkit::model::{ModelBehaviour, ModelScript, ScriptedModel};
+    let model = ScriptedModel::start(ModelScript::new(ModelBehaviour::Commit));
     let agents = crate::real_world::CLAUDE;
     let world = claude_world(
         &model,

@@ -5,7 +5,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
 use crate::agents::{left, world};
 
@@ -25,7 +25,7 @@ const WAYS: [&str; 8] = [
 ];
 
 /// Makes a repository that tries every way in, and a workflow of the user's own beside it.
-fn hostile() -> World {
+fn hostile() -> TestEnv {
     let world = world("- shell: touch ROOT/canary/workflow\n");
     let root = world.root().display().to_string();
     fs::create_dir(world.root().join("canary")).unwrap();
@@ -75,13 +75,13 @@ fn script(path: &Path, text: &str) {
 }
 
 /// Returns the canaries that something has touched.
-fn touched(world: &World) -> Vec<&'static str> {
+fn touched(world: &TestEnv) -> Vec<&'static str> {
     let is_there = |way: &&&str| world.root().join("canary").join(way).exists();
     WAYS.iter().filter(is_there).copied().collect()
 }
 
 #[track_caller]
-fn quiet(world: &World, args: &[&str]) -> Seen {
+fn quiet(world: &TestEnv, args: &[&str]) -> CommandOutput {
     let seen = world.prodigy(args);
     assert_eq!(touched(world), Vec::<&str>::new(), "{args:?}: {seen}");
     seen

@@ -8,7 +8,7 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::stories::{stable, world};
@@ -22,31 +22,31 @@ const HALF: &str = r#"{"format":1,"seq":1,"timestamp":"2026-01-02T03:04:05Z","jo
 
 /// A moment at which a job can be killed before its first record.
 #[derive(Clone, Copy, Debug)]
-enum Moment {
+enum UnstartedState {
     StateOnly,
     Directory,
     EmptyFile,
     HalfRecord,
 }
 
-const MOMENTS: [Moment; 4] =
-    [Moment::StateOnly, Moment::Directory, Moment::EmptyFile, Moment::HalfRecord];
+const MOMENTS: [UnstartedState; 4] =
+    [UnstartedState::StateOnly, UnstartedState::Directory, UnstartedState::EmptyFile, UnstartedState::HalfRecord];
 
 /// Leaves behind what a job `job` that was killed at a moment leaves behind.
-fn leave(world: &World, moment: Moment) {
+fn leave(world: &TestEnv, moment: UnstartedState) {
     let state = world.home().join("state/repo/mapreduce/jobs/job");
     fs::create_dir_all(&state).unwrap();
     write(&state.join("lock"), "process 1 on host since 2026-01-02T03:04:05Z\n");
     let events = world.home().join("events/repo/job");
     let segment = events.join("events-20260102T030405Z.jsonl");
     match moment {
-        Moment::StateOnly => {}
-        Moment::Directory => fs::create_dir_all(&events).unwrap(),
-        Moment::EmptyFile => {
+        UnstartedState::StateOnly => {}
+        UnstartedState::Directory => fs::create_dir_all(&events).unwrap(),
+        UnstartedState::EmptyFile => {
             fs::create_dir_all(&events).unwrap();
             write(&segment, "");
         }
-        Moment::HalfRecord => {
+        UnstartedState::HalfRecord => {
             fs::create_dir_all(&events).unwrap();
             write(&segment, HALF);
         }
@@ -65,7 +65,7 @@ fn private(home: &Path) {
 }
 
 /// Runs the workflow as job `job`.
-fn run(world: &World) -> String {
+fn run(world: &TestEnv) -> String {
     stable(&world.prodigy(&["run", "workflow.yml", "-y", "--job-id", "job"]))
 }
 
@@ -85,7 +85,7 @@ fn a_job_that_never_began_is_started_under_the_same_id() {
 #[test]
 fn the_torn_first_record_is_kept_aside_when_the_job_starts_again() {
     let world = world(STEPS);
-    leave(&world, Moment::HalfRecord);
+    leave(&world, UnstartedState::HalfRecord);
     run(&world);
     let torn = world.home().join("events/repo/job/events-20260102T030405Z.jsonl.torn");
     assert_eq!(fs::read_to_string(torn).unwrap(), HALF);
@@ -130,7 +130,7 @@ fn bare_resume_passes_over_a_job_that_never_began() {
 
 #[test]
 fn commands_that_name_a_job_that_never_began_say_so() {
-    for moment in [Moment::Directory, Moment::EmptyFile, Moment::HalfRecord] {
+    for moment in [UnstartedState::Directory, UnstartedState::EmptyFile, UnstartedState::HalfRecord] {
         let world = world(STEPS);
         leave(&world, moment);
         for args in [
@@ -184,13 +184,13 @@ fn a_job_whose_journal_was_emptied_after_it_began_is_not_taken_for_new() {
 }
 
 /// Returns the files of the job's journal.
-fn journal(world: &World) -> Vec<PathBuf> {
+fn journal(world: &TestEnv) -> Vec<PathBuf> {
     let files = fs::read_dir(world.home().join("events/repo/job")).unwrap();
     files.map(|file| file.unwrap().path()).collect()
 }
 
 /// Starts the workflow as job `job` and kills it as soon as a path is there.
-fn kill_at(world: &World, path: &str) {
+fn kill_at(world: &TestEnv, path: &str) {
     let path = world.home().join(path);
     let mut command = world.prodigy_command(&["run", "workflow.yml", "-y", "--job-id", "job"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

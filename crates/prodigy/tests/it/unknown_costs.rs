@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ echo '{"type":"item.completed","item":{"id":"item_0","type":"agent_message","tex
 echo '{"type":"turn.completed","usage":{"input_tokens":40,"cached_input_tokens":10,"output_tokens":5}}'
 "#;
 
-fn codex_world(workflow: &str) -> World {
+fn codex_world(workflow: &str) -> TestEnv {
     let world = world(workflow).env("PRODIGY_DURABILITY", "relaxed");
     let root = world.root().display().to_string();
     program(&world, "codex", &CODEX.replace("ROOT", &root));
@@ -33,7 +33,7 @@ fn codex_world(workflow: &str) -> World {
 
 /// Checks that a run said which agent keeps the budget from being kept, and stopped.
 #[track_caller]
-fn assert_stopped(seen: &Seen) {
+fn assert_stopped(seen: &CommandOutput) {
     assert_code(seen, 6);
     let said = "paused: the budget cannot be kept: agent `codex` ";
     assert!(seen.stderr.contains(said), "{seen}");

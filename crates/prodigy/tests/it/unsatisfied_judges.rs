@@ -1,7 +1,7 @@
 //! Rehearsals of judges that are not satisfied at first.
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use crate::{
     map_world::{assert_code, beside},
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Makes a world with a judge, which counts how often the work was mended.
-fn judged() -> World {
+fn judged() -> TestEnv {
     world(
         r#"
 map:

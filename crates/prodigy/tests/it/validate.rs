@@ -2,16 +2,16 @@
 
 use std::{fs, os::unix::fs::symlink, time::Instant};
 
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 
-fn world() -> World {
-    let world = World::new(env!("CARGO_BIN_EXE_prodigy"));
+fn world() -> TestEnv {
+    let world = TestEnv::new(env!("CARGO_BIN_EXE_prodigy"));
     world.write("README.md", "");
     world
 }
 
 /// Writes one workflow and validates it.
-fn validate(text: &str) -> Seen {
+fn validate(text: &str) -> CommandOutput {
     let world = world();
     world.write("w.yml", text);
     world.prodigy(&["validate", "w.yml"])

@@ -4,7 +4,7 @@ use std::fs;
 
 use insta::assert_snapshot;
 use prodigy_engine::store::Layout;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -20,19 +20,19 @@ const WORKFLOW: &str = "\
 ";
 
 /// Returns what a person sees, without hashes.
-fn shown(seen: &Seen) -> String {
+fn shown(seen: &CommandOutput) -> String {
     let text = seen.to_string();
     let text = Regex::new(r"events-\w+\.jsonl").unwrap().replace_all(&text, "[journal]");
     let text = Regex::new(r"sha256:[0-9a-f]{64}").unwrap().replace_all(&text, "[hash]");
     Regex::new(r"\b[0-9a-f]{10}\b").unwrap().replace_all(&text, "[commit]").into_owned()
 }
 
-fn verify(world: &World) -> String {
+fn verify(world: &TestEnv) -> String {
     shown(&world.prodigy(&["verify", "job"]))
 }
 
 /// Returns the lines of the checks that fail, and the exit code.
-fn failures(world: &World) -> String {
+fn failures(world: &TestEnv) -> String {
     let seen = world.prodigy(&["verify", "job"]);
     let text = shown(&seen);
     let lines: Vec<_> = text.lines().filter(|line| line.starts_with("FAIL")).collect();
@@ -40,14 +40,14 @@ fn failures(world: &World) -> String {
 }
 
 /// Makes a world with a finished job.
-fn done() -> World {
+fn done() -> TestEnv {
     let world = world(WORKFLOW);
     run(&world);
     world
 }
 
 /// Changes the state of the job as text.
-fn change(world: &World, file: &str, from: &str, to: &str) {
+fn change(world: &TestEnv, file: &str, from: &str, to: &str) {
     let path = layout(world).state_dir(&"job".parse().unwrap()).join(file);
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains(from), "{text}");
@@ -246,10 +246,10 @@ fn costs_add_up_to_the_same_in_the_checkpoint_and_the_journal() {
 /// Writes the checkpoint that a run would have written.
 fn save_checkpoint(layout: &Layout) {
     use prodigy_core::{checkpoint::Checkpoint, job::Job};
-    use prodigy_engine::store::{Reader, save_checkpoint};
+    use prodigy_engine::store::{JournalReader, save_checkpoint};
     let id = "job".parse().unwrap();
     let mut job = Job::default();
-    for record in Reader::open(layout, &id).unwrap() {
+    for record in JournalReader::open(layout, &id).unwrap() {
         job.apply(&record.unwrap()).unwrap();
     }
     save_checkpoint(layout, &id, &Checkpoint::new(&id, &job, None, at(0))).unwrap();

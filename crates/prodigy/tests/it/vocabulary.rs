@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use prodigy_core::{
     event::Event,
     workflow::grammar::{self, RecordShape, Shape},
-    yaml::{self, Node},
+    yaml::{self, YamlNode},
 };
 use regex::Regex;
 
@@ -70,7 +70,7 @@ fn records_of(shape: &Shape) -> Vec<&'static RecordShape> {
 }
 
 /// Collects the keys that a piece of a workflow uses.
-fn keys_in(node: &Node, shape: &Shape, used: &mut BTreeSet<Word>) {
+fn keys_in(node: &YamlNode, shape: &Shape, used: &mut BTreeSet<Word>) {
     let entries = node.as_mapping();
     match shape {
         Shape::Record(record) => {
@@ -84,7 +84,7 @@ fn keys_in(node: &Node, shape: &Shape, used: &mut BTreeSet<Word>) {
             }
         }
         Shape::Tagged(tagged) => {
-            let tag = node.get(tagged.tag).and_then(Node::as_str);
+            let tag = node.get(tagged.tag).and_then(YamlNode::as_str);
             let chosen = tagged.variants.iter().find(|(value, _)| Some(*value) == tag);
             if let Some((_, record)) = chosen {
                 keys_in(node, &Shape::Record(record), used);

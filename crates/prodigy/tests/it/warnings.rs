@@ -1,7 +1,7 @@
 //! What people are told of an agent that did its work, but not without something to know.
 
 use insta::assert_snapshot;
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::Value;
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Makes a world with three items: two agents are denied something and work around it.
-fn denied_world() -> World {
+fn denied_world() -> TestEnv {
     let world = world(
         r#"
 mode: mapreduce

@@ -6,14 +6,14 @@ use std::{
 };
 
 use insta::assert_snapshot;
-use prodigy_testkit::{Seen, World};
+use prodigy_testkit::{CommandOutput, TestEnv};
 use regex::Regex;
 use serde_json::json;
 
 use crate::fixture::{completed, failed, hold, layout, record, world};
 
 /// Makes the worktree of a job as a run does.
-fn add(world: &World, job: &str) -> PathBuf {
+fn add(world: &TestEnv, job: &str) -> PathBuf {
     let path = world.home().join("worktrees/repo").join(job).join("job");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let branch = format!("prodigy/{job}/job");
@@ -22,7 +22,7 @@ fn add(world: &World, job: &str) -> PathBuf {
 }
 
 /// Commits a file in a worktree.
-fn commit(world: &World, path: &Path, file: &str) {
+fn commit(world: &TestEnv, path: &Path, file: &str) {
     fs::write(path.join(file), "x").unwrap();
     let place = path.to_str().unwrap();
     world.git(&["-C", place, "add", "--all"]);
@@ -30,14 +30,14 @@ fn commit(world: &World, path: &Path, file: &str) {
 }
 
 /// Returns what a person sees, without sizes, which depend on the file system.
-fn stable(seen: &Seen) -> String {
+fn stable(seen: &CommandOutput) -> String {
     let text = seen.to_string();
     let text = Regex::new(r" +\d+\.\d (KiB|MiB)").unwrap().replace_all(&text, " [size]");
     Regex::new(r#"bytes": [1-9]\d*"#).unwrap().replace_all(&text, "bytes\": [size]").into_owned()
 }
 
 /// Returns a world with one worktree of each kind.
-fn many() -> World {
+fn many() -> TestEnv {
     let world = world();
     let layout = layout(&world);
     let finished = ["a-clean", "b-commits", "c-files", "d-merged"];

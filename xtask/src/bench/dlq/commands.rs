@@ -5,12 +5,12 @@ use std::{
     time::Duration,
 };
 
-use super::many::Dead;
+use super::many::DlqFixture;
 use crate::{
     bench::{
         items::{start, wait},
         memory::peak,
-        table::Row,
+        table::BenchRow,
         timing::{Samples, milliseconds, time},
     },
     error::Error,
@@ -29,15 +29,15 @@ const REPLAYED: u32 = 1000;
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// Measures the commands on a job with some dead letters and on one with many.
-pub(super) fn measure(some: &Dead, many: &Dead) -> Result<Vec<Row>, Error> {
+pub(super) fn measure(some: &DlqFixture, many: &DlqFixture) -> Result<Vec<BenchRow>, Error> {
     let mut rows = vec![list(many)?, plan(many)?];
-    let planned = |dead: &Dead| {
+    let planned = |dead: &DlqFixture| {
         let peaks = (0..ROUNDS).map(|_| peak_of(dead, "plan", &["--json"]));
         peaks.collect::<Result<Vec<_>, _>>().map(|peaks| peaks.into_iter().max().unwrap_or(0))
     };
     rows.push(memory("`dlq plan`", [(some, planned(some)?), (many, planned(many)?)]));
     let limit = REPLAYED.to_string();
-    let real = |dead: &Dead| {
+    let real = |dead: &DlqFixture| {
         let peak = peak_of(dead, "retry", &["-y", "--limit", &limit])?;
         check(dead)?;
         Ok::<_, Error>(peak)
@@ -47,7 +47,7 @@ pub(super) fn measure(some: &Dead, many: &Dead) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-fn list(dead: &Dead) -> Result<Row, Error> {
+fn list(dead: &DlqFixture) -> Result<BenchRow, Error> {
     let (mut ours, mut floor) = (Samples::default(), Samples::default());
     let args = ["dlq", "list", &dead.job, "--limit", "20"];
     let listed = read(&mut dead.world.prodigy_command(&args))?;
@@ -58,7 +58,7 @@ fn list(dead: &Dead) -> Result<Row, Error> {
         floor.add(time(&mut Command::new("true"))?.as_secs_f64());
         ours.add(time(&mut dead.world.prodigy_command(&args))?.as_secs_f64());
     }
-    Ok(Row {
+    Ok(BenchRow {
         what: format!("`dlq list --limit 20` of {} dead letters", dead.entries),
         measured: ours.shown(),
         floor: format!("`true`: {}", floor.shown()),
@@ -69,7 +69,7 @@ fn list(dead: &Dead) -> Result<Row, Error> {
 }
 
 /// Measures deciding over every entry, the start of the program and its output included.
-fn plan(dead: &Dead) -> Result<Row, Error> {
+fn plan(dead: &DlqFixture) -> Result<BenchRow, Error> {
     let (mut ours, mut floor) = (Samples::default(), Samples::default());
     let args = ["dlq", "plan", &dead.job];
     let planned = read(&mut dead.world.prodigy_command(&args))?;
@@ -83,7 +83,7 @@ fn plan(dead: &Dead) -> Result<Row, Error> {
         ours.add(time(&mut dead.world.prodigy_command(&args))?.as_secs_f64());
     }
     let most = f64::from(dead.entries) * MOST_DECIDING;
-    Ok(Row {
+    Ok(BenchRow {
         what: format!("`dlq plan` of {} dead letters", dead.entries),
         measured: ours.shown(),
         floor: format!("`true`: {}", floor.shown()),
@@ -94,7 +94,7 @@ fn plan(dead: &Dead) -> Result<Row, Error> {
 }
 
 /// Returns the most memory that a command needed, in kibibytes.
-fn peak_of(dead: &Dead, command: &str, more: &[&str]) -> Result<u32, Error> {
+fn peak_of(dead: &DlqFixture, command: &str, more: &[&str]) -> Result<u32, Error> {
     let args = [&["dlq", command, &dead.job], more].concat();
     let mut most = 0;
     let mut child = start(&mut dead.world.prodigy_command(&args))?;
@@ -107,7 +107,7 @@ fn peak_of(dead: &Dead, command: &str, more: &[&str]) -> Result<u32, Error> {
 }
 
 /// A replay that needed little because it left something out is no measurement.
-fn check(dead: &Dead) -> Result<(), Error> {
+fn check(dead: &DlqFixture) -> Result<(), Error> {
     let mut stats = dead.world.prodigy_command(&["dlq", "stats", &dead.job, "--json"]);
     stats.stderr(Stdio::null());
     let stats: serde_json::Value = serde_json::from_str(&read(&mut stats)?)
@@ -119,11 +119,11 @@ fn check(dead: &Dead) -> Result<(), Error> {
     Err(Error::Incomplete(format!("{resolved:?} of {REPLAYED} dead letters were replayed")))
 }
 
-fn memory(what: &str, [(some, few), (many, most)]: [(&Dead, u32); 2]) -> Row {
+fn memory(what: &str, [(some, few), (many, most)]: [(&DlqFixture, u32); 2]) -> BenchRow {
     let megabytes = |kilobytes: u32| f64::from(kilobytes) * 1.024 / 1000.0;
     let more = f64::from(many.entries - some.entries);
     let each = (f64::from(most) - f64::from(few)).max(0.0) * 1024.0 / more;
-    Row {
+    BenchRow {
         what: format!("peak memory of {what}, {} dead letters", many.entries),
         measured: format!("{:.1} MB, {each:.0} bytes each", megabytes(most)),
         floor: format!("{} dead letters: {:.1} MB", some.entries, megabytes(few)),

@@ -6,10 +6,10 @@ use std::{
     time::Instant,
 };
 
-use super::many::Many;
+use super::many::DlqGenerator;
 use crate::{
     bench::{
-        table::Row,
+        table::BenchRow,
         timing::{Samples, milliseconds},
     },
     error::Error,
@@ -24,17 +24,17 @@ const MOST_SECONDS: f64 = 0.001;
 const MOST_GROWTH: f64 = 1.5;
 
 /// The measurements at one size.
-pub(super) struct Inserted {
+pub(super) struct InsertTimings {
     entries: u32,
-    ours: Rounds,
-    floor: Rounds,
+    ours: RoundSamples,
+    floor: RoundSamples,
 }
 
 /// The measurements of each round.
 #[derive(Default)]
-struct Rounds(Vec<Samples>);
+struct RoundSamples(Vec<Samples>);
 
-impl Rounds {
+impl RoundSamples {
     /// Returns a percentile of the round in which it is the best: noise only ever adds.
     fn percentile(&self, percent: usize) -> f64 {
         let rounds = self.0.iter().map(|samples| samples.percentile(percent));
@@ -59,11 +59,12 @@ impl Rounds {
 ///
 /// The journal has told of the death by then: what is measured is what the dead letter costs
 /// beyond that, until its file and its line in the list are written.
-pub(super) fn measure(jobs: [(&mut Many, u32); 2]) -> Result<[Inserted; 2], Error> {
+pub(super) fn measure(jobs: [(&mut DlqGenerator, u32); 2]) -> Result<[InsertTimings; 2], Error> {
     let [(few, few_entries), (many, many_entries)] = jobs;
     few.fill(few_entries)?;
     many.fill(many_entries)?;
-    let (mut at_few, mut at_many) = (Inserted::new(few_entries), Inserted::new(many_entries));
+    let (mut at_few, mut at_many) =
+        (InsertTimings::new(few_entries), InsertTimings::new(many_entries));
     for _ in 0..ROUNDS {
         at_few.round(few)?;
         at_many.round(many)?;
@@ -71,12 +72,12 @@ pub(super) fn measure(jobs: [(&mut Many, u32); 2]) -> Result<[Inserted; 2], Erro
     Ok([at_few, at_many])
 }
 
-impl Inserted {
+impl InsertTimings {
     fn new(entries: u32) -> Self {
-        Self { entries, ours: Rounds::default(), floor: Rounds::default() }
+        Self { entries, ours: RoundSamples::default(), floor: RoundSamples::default() }
     }
 
-    fn round(&mut self, many: &mut Many) -> Result<(), Error> {
+    fn round(&mut self, many: &mut DlqGenerator) -> Result<(), Error> {
         let (mut ours, mut floor) = (Samples::default(), Samples::default());
         for _ in 0..EACH {
             ours.add(insert(many)?);
@@ -89,7 +90,7 @@ impl Inserted {
 }
 
 /// Lets an item die and returns how long it takes until its dead letter is written.
-fn insert(many: &mut Many) -> Result<f64, Error> {
+fn insert(many: &mut DlqGenerator) -> Result<f64, Error> {
     let records = many.die(1)?;
     let began = Instant::now();
     for (record, place) in &records {
@@ -100,7 +101,7 @@ fn insert(many: &mut Many) -> Result<f64, Error> {
 }
 
 /// Writes what the newest dead letter has to another file, and returns how long that takes.
-fn copy(many: &Many) -> Result<f64, Error> {
+fn copy(many: &DlqGenerator) -> Result<f64, Error> {
     let entry = many.newest()?;
     let failed = |source| Error::File { path: entry.clone(), source };
     let bytes = fs::read(&entry).map_err(failed)?;
@@ -113,8 +114,8 @@ fn copy(many: &Many) -> Result<f64, Error> {
 }
 
 /// Returns what the measurements say about the budgets.
-pub(super) fn rows([few, last]: &[Inserted; 2]) -> Vec<Row> {
-    let row = |inserted: &Inserted| Row {
+pub(super) fn rows([few, last]: &[InsertTimings; 2]) -> Vec<BenchRow> {
+    let row = |inserted: &InsertTimings| BenchRow {
         what: format!(
             "one more dead letter after {}: p50 / p99 of the best round",
             inserted.entries
@@ -125,7 +126,7 @@ pub(super) fn rows([few, last]: &[Inserted; 2]) -> Vec<Row> {
         budget: format!("p99 {}", milliseconds(MOST_SECONDS)),
         limit: Some(1.0),
     };
-    let growth = Row {
+    let growth = BenchRow {
         what: format!("one more dead letter after {}", last.entries),
         measured: milliseconds(last.ours.percentile(50)),
         floor: format!("after {}: {}", few.entries, milliseconds(few.ours.percentile(50))),
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
     use crate::bench::table::render;
 
-    fn inserted(entries: u32, seconds: f64, worst: f64) -> Inserted {
+    fn inserted(entries: u32, seconds: f64, worst: f64) -> InsertTimings {
         let round = |by: f64| {
             let mut round = Samples::default();
             (0..97).for_each(|_| round.add(seconds * by));
@@ -149,8 +150,8 @@ mod tests {
             round
         };
         // One round that was disturbed does not count.
-        let ours = Rounds(vec![round(9.0), round(1.0)]);
-        Inserted { entries, floor: Rounds(vec![round(0.25)]), ours }
+        let ours = RoundSamples(vec![round(9.0), round(1.0)]);
+        InsertTimings { entries, floor: RoundSamples(vec![round(0.25)]), ours }
     }
 
     #[test]

@@ -4,17 +4,17 @@ use std::{fs, path::Path};
 
 use prodigy_core::{
     Timestamp,
-    dlq::RunFacts,
-    event::{Event, Fact, Record},
+    dlq::RunFingerprint,
+    event::{Event, EventRecord, NewEvent},
     ids::{ItemId, JobId},
     items::Item,
     mask::Mask,
 };
 use prodigy_engine::{
-    dlq::DeadLetters,
-    store::{Durability, JobLock, Journal, Layout, Reader, Spool},
+    dlq::DeadLetterProjector,
+    store::{Durability, JobLock, JournalReader, JournalWriter, Layout, Spool},
 };
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 use serde_json::value::RawValue;
 
 use crate::{bench::timing::time_ending_with, error::Error};
@@ -40,14 +40,14 @@ map:
 ";
 
 /// A job whose items die one after the other.
-pub(super) struct Many {
-    world: World,
+pub(super) struct DlqGenerator {
+    world: TestEnv,
     layout: Layout,
     job: JobId,
-    journal: Journal,
-    letters: DeadLetters,
+    journal: JournalWriter,
+    letters: DeadLetterProjector,
     /// The records of one item that fails.
-    death: Vec<Record>,
+    death: Vec<EventRecord>,
     /// The events after all items are dead-lettered.
     end: Vec<Event>,
     entries: u32,
@@ -57,19 +57,19 @@ pub(super) struct Many {
 }
 
 /// A job with dead letters, and nothing else to do.
-pub(super) struct Dead {
+pub(super) struct DlqFixture {
     /// Where it is.
-    pub(super) world: World,
+    pub(super) world: TestEnv,
     /// Its name.
     pub(super) job: String,
     /// The number of dead letters.
     pub(super) entries: u32,
 }
 
-impl Many {
+impl DlqGenerator {
     /// Makes a job with so many items, of which none is dead yet.
     pub(super) fn begin(binary: &Path, entries: u32) -> Result<Self, Error> {
-        let world = World::with_repo(binary);
+        let world = TestEnv::with_repo(binary);
         let mended = world.root().join("mended");
         world.write("dead.yml", WORKFLOW.replace("MENDED", &mended.to_string_lossy()));
         world.commit_all("workflow");
@@ -77,14 +77,14 @@ impl Many {
         time_ending_with(NO_SUCCESS, &mut world.prodigy_command(&args))?;
         let layout = Layout::new(world.home(), "repo".parse().map_err(unusable)?);
         let pattern: JobId = PATTERN.parse().map_err(unusable)?;
-        let records = Reader::open(&layout, &pattern).map_err(unusable)?;
+        let records = JournalReader::open(&layout, &pattern).map_err(unusable)?;
         let records = records.collect::<Result<Vec<_>, _>>().map_err(unusable)?;
         let job: JobId = format!("dead-{entries}").parse().map_err(unusable)?;
         copy_state(&layout.state_dir(&pattern), &layout.state_dir(&job))?;
         let lock = JobLock::take(&layout, &job).map_err(unusable)?;
         let items = items(entries)?;
         let spool = Spool::write(&layout.items_file(&job), items.iter()).map_err(unusable)?;
-        let letters = DeadLetters::start(
+        let letters = DeadLetterProjector::start(
             layout.clone(),
             job.clone(),
             run_facts(&records),
@@ -93,7 +93,7 @@ impl Many {
             spool.clone(),
         );
         let mut many = Self {
-            journal: Journal::create(&layout, &job, Durability::Relaxed).map_err(unusable)?,
+            journal: JournalWriter::create(&layout, &job, Durability::Relaxed).map_err(unusable)?,
             letters: letters.map_err(unusable)?,
             world,
             layout,
@@ -110,11 +110,16 @@ impl Many {
     }
 
     /// Writes what happens before the first item dies, and keeps the rest of the pattern.
-    fn open(&mut self, records: Vec<Record>, items: &[Item], sha256: &str) -> Result<(), Error> {
+    fn open(
+        &mut self,
+        records: Vec<EventRecord>,
+        items: &[Item],
+        sha256: &str,
+    ) -> Result<(), Error> {
         let mut begin = Vec::new();
         for record in records {
             if let Event::ItemQueued {} = record.event {
-                begin.extend(items.iter().map(|item| Fact {
+                begin.extend(items.iter().map(|item| NewEvent {
                     agent_id: None,
                     item_id: Some(item.id.clone()),
                     event: Event::ItemQueued {},
@@ -133,7 +138,7 @@ impl Many {
         self.append(begin).map(drop)
     }
 
-    fn append(&mut self, facts: Vec<Fact>) -> Result<Vec<Record>, Error> {
+    fn append(&mut self, facts: Vec<NewEvent>) -> Result<Vec<EventRecord>, Error> {
         let records = self.journal.append(facts, Timestamp::now()).map_err(unusable)?;
         self.last_seq = records.last().map_or(self.last_seq, |record| record.seq);
         Ok(records)
@@ -152,14 +157,14 @@ impl Many {
     }
 
     /// Lets items die in the journal, and returns the records and whose they are.
-    pub(super) fn die(&mut self, number: u32) -> Result<Vec<(Record, usize)>, Error> {
+    pub(super) fn die(&mut self, number: u32) -> Result<Vec<(EventRecord, usize)>, Error> {
         let mut facts = Vec::new();
         let mut places = Vec::new();
         for at in self.dead..self.dead + number {
             let id = item_id(at, self.entries)?;
             for record in &self.death {
                 let (agent_id, event) = (record.agent_id, record.event.clone());
-                facts.push(Fact { agent_id, item_id: Some(id.clone()), event });
+                facts.push(NewEvent { agent_id, item_id: Some(id.clone()), event });
                 places.push(usize::try_from(at).unwrap_or(usize::MAX));
             }
         }
@@ -168,7 +173,7 @@ impl Many {
     }
 
     /// Returns who writes the dead letters.
-    pub(super) fn letters(&self) -> &DeadLetters {
+    pub(super) fn letters(&self) -> &DeadLetterProjector {
         &self.letters
     }
 
@@ -179,20 +184,20 @@ impl Many {
     }
 
     /// Lets the other items die and ends the job.
-    pub(super) fn finish(mut self) -> Result<Dead, Error> {
+    pub(super) fn finish(mut self) -> Result<DlqFixture, Error> {
         self.fill(self.entries)?;
-        let end = std::mem::take(&mut self.end).into_iter().map(Fact::from).collect();
+        let end = std::mem::take(&mut self.end).into_iter().map(NewEvent::from).collect();
         self.append(end)?;
         self.letters.finish(self.last_seq);
         let Self { world, job, entries, .. } = self;
         let path = world.root().join("mended");
         fs::write(&path, "").map_err(|source| Error::File { path, source })?;
-        Ok(Dead { world, job: job.to_string(), entries })
+        Ok(DlqFixture { world, job: job.to_string(), entries })
     }
 }
 
-fn run_facts(records: &[Record]) -> RunFacts {
-    let mut facts = RunFacts::default();
+fn run_facts(records: &[EventRecord]) -> RunFingerprint {
+    let mut facts = RunFingerprint::default();
     for record in records {
         facts.apply(&record.event);
     }

@@ -9,8 +9,8 @@ mod many;
 
 use std::path::Path;
 
-use self::many::Many;
-use super::table::Row;
+use self::many::DlqGenerator;
+use super::table::BenchRow;
 use crate::error::Error;
 
 /// A number of dead letters that should not matter yet.
@@ -20,13 +20,13 @@ const FEW: u32 = 10;
 const SOME: u32 = 1000;
 
 /// Measures a job with so many dead letters, beside smaller ones.
-pub(super) fn measure(binary: &Path, entries: u32) -> Result<Vec<Row>, Error> {
-    let mut few = Many::begin(binary, FEW + insert::SAMPLES)?;
-    let mut many = Many::begin(binary, entries)?;
+pub(super) fn measure(binary: &Path, entries: u32) -> Result<Vec<BenchRow>, Error> {
+    let mut few = DlqGenerator::begin(binary, FEW + insert::SAMPLES)?;
+    let mut many = DlqGenerator::begin(binary, entries)?;
     let before = entries.saturating_sub(insert::SAMPLES);
     let mut rows = insert::rows(&insert::measure([(&mut few, FEW), (&mut many, before)])?);
     let many = many.finish()?;
-    let some = Many::begin(binary, SOME)?.finish()?;
+    let some = DlqGenerator::begin(binary, SOME)?.finish()?;
     rows.extend(commands::measure(&some, &many)?);
     Ok(rows)
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, process::Command};
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use super::{
     SLOTS,
@@ -34,7 +34,7 @@ pub(super) fn parallel(items: u32) -> Result<Option<f64>, Error> {
 }
 
 /// The loop that a person would write: a worktree and a branch for each item, one after the other.
-pub(super) fn script(world: &World, items: u32, commit: bool) -> Result<f64, Error> {
+pub(super) fn script(world: &TestEnv, items: u32, commit: bool) -> Result<f64, Error> {
     let worktree = world.root().join("worktree");
     let work = if commit { COMMIT } else { ":" };
     let mut text = String::from("set -e\n");

@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use super::SLOTS;
 use crate::{error::Error, program};
@@ -26,8 +26,8 @@ const PARTS: u32 = 20;
 const APART: u32 = 5;
 
 /// Makes a repository with a few small files.
-pub(super) fn repository(binary: &Path) -> World {
-    let world = World::with_repo(binary);
+pub(super) fn repository(binary: &Path) -> TestEnv {
+    let world = TestEnv::with_repo(binary);
     for number in 0..FILES {
         let lines: Vec<_> = (1..=PARTS * APART).map(|line| format!("line {line}\n")).collect();
         world.write(&file(number), lines.concat());

@@ -12,14 +12,14 @@ mod rows;
 
 use std::path::Path;
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use self::{
-    ours::{Errand, Ours},
-    pool::Pool,
-    rows::Figures,
+    ours::{BenchJob, Workload},
+    pool::PoolBaseline,
+    rows::MapFigures,
 };
-use super::table::Row;
+use super::table::BenchRow;
 use crate::{error::Error, program::note};
 
 /// The number of items worked on at once, on both sides.
@@ -38,18 +38,18 @@ const MOST_SCRIPTED: u32 = 100;
 const REPEATS: u32 = 3;
 
 /// Measures jobs of these sizes; of those above [`COMPARED`] only one round.
-pub(super) fn measure(binary: &Path, sizes: &[u32]) -> Result<Vec<Row>, Error> {
+pub(super) fn measure(binary: &Path, sizes: &[u32]) -> Result<Vec<BenchRow>, Error> {
     let mut sizes = sizes.to_vec();
     sizes.sort_unstable();
     sizes.dedup();
     let compared = compared(&sizes);
-    let mut bench = Bench {
+    let mut bench = MapBench {
         binary,
         items: compared,
         smaller: std::iter::once(SLOTS)
             .chain(sizes.iter().copied().filter(|size| *size < compared))
             .collect(),
-        figures: Figures::new(compared),
+        figures: MapFigures::new(compared),
         kept: Vec::new(),
     };
     for round in 1..=ROUNDS {
@@ -60,7 +60,7 @@ pub(super) fn measure(binary: &Path, sizes: &[u32]) -> Result<Vec<Row>, Error> {
     }
     for size in sizes.iter().filter(|size| **size > compared) {
         note(format_args!("  one round of {size} items"));
-        bench.job(Errand::Nothing, *size)?;
+        bench.job(Workload::Nothing, *size)?;
     }
     Ok(bench.figures.rows())
 }
@@ -71,48 +71,48 @@ fn compared(sizes: &[u32]) -> u32 {
 }
 
 /// The measurements, in an order that puts each floor next to the figure compared with it.
-struct Bench<'a> {
+struct MapBench<'a> {
     binary: &'a Path,
     items: u32,
     smaller: Vec<u32>,
-    figures: Figures,
+    figures: MapFigures,
     /// Worlds are kept until all is measured: deleting many files slows down what comes next.
-    kept: Vec<World>,
+    kept: Vec<TestEnv>,
 }
 
-impl Bench<'_> {
+impl MapBench<'_> {
     fn shells(&mut self) -> Result<(), Error> {
         self.figures.bare.add(floors::bare(self.items)?);
         self.figures.xargs.add(floors::xargs(self.items)?);
         if let Some(seconds) = floors::parallel(self.few())? {
             self.figures.parallel.add(seconds);
         }
-        self.job(Errand::Shared, self.items)?;
-        self.job(Errand::SharedFailing, self.items)
+        self.job(Workload::Shared, self.items)?;
+        self.job(Workload::SharedFailing, self.items)
     }
 
     fn worktrees(&mut self) -> Result<(), Error> {
         let world = ground::repository(self.binary);
         self.figures.script.add(floors::script(&world, self.few(), false)?);
         self.kept.push(world);
-        let pool = Pool::new(ground::repository(self.binary))?;
+        let pool = PoolBaseline::new(ground::repository(self.binary))?;
         self.figures.pool.add(pool.nothing(self.items)?);
         self.kept.push(pool.into_world());
-        self.sizes(Errand::Nothing)?;
-        self.job(Errand::Failing, self.items)
+        self.sizes(Workload::Nothing)?;
+        self.job(Workload::Failing, self.items)
     }
 
     fn commits(&mut self) -> Result<(), Error> {
         let world = ground::repository(self.binary);
         self.figures.script_with_commits.add(floors::script(&world, self.few(), true)?);
         self.kept.push(world);
-        let pool = Pool::new(ground::repository(self.binary))?;
+        let pool = PoolBaseline::new(ground::repository(self.binary))?;
         self.figures.plumbing.add(pool.commits(self.items)?);
         self.kept.push(pool.into_world());
-        self.sizes(Errand::Commit)
+        self.sizes(Workload::Commit)
     }
 
-    fn sizes(&mut self, errand: Errand) -> Result<(), Error> {
+    fn sizes(&mut self, errand: Workload) -> Result<(), Error> {
         self.job(errand, self.items)?;
         for size in self.smaller.clone() {
             for _ in 0..REPEATS {
@@ -122,8 +122,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn job(&mut self, errand: Errand, items: u32) -> Result<(), Error> {
-        let seconds = Ours::new(self.binary, errand, items).run(&mut self.kept)?;
+    fn job(&mut self, errand: Workload, items: u32) -> Result<(), Error> {
+        let seconds = BenchJob::new(self.binary, errand, items).run(&mut self.kept)?;
         self.figures.job(errand, items, seconds);
         Ok(())
     }

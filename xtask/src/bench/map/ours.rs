@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, fs, path::Path};
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use super::{
     SLOTS,
@@ -16,7 +16,7 @@ const JOB: &str = "bench";
 
 /// The work of each item of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Errand {
+pub(super) enum Workload {
     /// `:` in a worktree.
     Nothing,
     /// One commit in a worktree, merged.
@@ -29,7 +29,7 @@ pub(super) enum Errand {
     SharedFailing,
 }
 
-impl Errand {
+impl Workload {
     /// Returns the exit code of a job of such items: 1 if none of them succeeds.
     fn exit_code(self) -> i32 {
         match self {
@@ -63,20 +63,20 @@ impl Errand {
 }
 
 /// A job to be measured, in a world of its own.
-pub(super) struct Ours {
-    world: World,
-    errand: Errand,
+pub(super) struct BenchJob {
+    world: TestEnv,
+    errand: Workload,
     items: u32,
 }
 
-impl Ours {
+impl BenchJob {
     /// Makes the repository and the workflow; that is not measured.
-    pub(super) fn new(binary: &Path, errand: Errand, items: u32) -> Self {
+    pub(super) fn new(binary: &Path, errand: Workload, items: u32) -> Self {
         Self { world: repository(binary), errand, items }
     }
 
     /// Runs the job from start to end, checks that it did its work, and returns the seconds.
-    pub(super) fn run(self, kept: &mut Vec<World>) -> Result<f64, Error> {
+    pub(super) fn run(self, kept: &mut Vec<TestEnv>) -> Result<f64, Error> {
         // Beside the repository: a file of this size would make every worktree larger.
         let path = self.world.root().join("bench.yml");
         fs::write(&path, workflow(self.errand, self.items))
@@ -98,7 +98,7 @@ impl Ours {
             let what = format!("{ended} of {} items have `{}`", self.items, self.errand.end());
             return Err(Error::Incomplete(what));
         }
-        if self.errand == Errand::Commit {
+        if self.errand == Workload::Commit {
             let found = self.world.git(&["log", "--no-merges", "--format=%s", "main"]);
             let found = found.lines().filter(|line| line.starts_with("item ")).count();
             if u32::try_from(found) != Ok(self.items) {
@@ -110,7 +110,7 @@ impl Ours {
     }
 }
 
-fn workflow(errand: Errand, items: u32) -> String {
+fn workflow(errand: Workload, items: u32) -> String {
     let mut text = format!(
         "name: bench\nmode: mapreduce\nmap:\n  max_parallel: {SLOTS}\n  isolation: {}\n  agent_template:\n    - shell: {}\n      env: {{ITEM: '${{item.n}}', FILE: '${{item.file}}', LINE: '${{item.line}}'}}\n  input:\n    items:\n",
         errand.isolation(),
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_workflow_says_what_is_measured() {
-        insta::assert_snapshot!(workflow(Errand::Commit, 2), @r#"
+        insta::assert_snapshot!(workflow(Workload::Commit, 2), @r#"
         name: bench
         mode: mapreduce
         map:
@@ -147,7 +147,7 @@ mod tests {
               - {n: 0, file: src/part-00.txt, line: 1}
               - {n: 1, file: src/part-01.txt, line: 1}
         "#);
-        insta::assert_snapshot!(workflow(Errand::SharedFailing, 1), @"
+        insta::assert_snapshot!(workflow(Workload::SharedFailing, 1), @"
         name: bench
         mode: mapreduce
         map:

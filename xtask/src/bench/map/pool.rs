@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use prodigy_testkit::World;
+use prodigy_testkit::TestEnv;
 
 use super::{
     SLOTS,
@@ -21,14 +21,14 @@ use super::{
 use crate::{error::Error, program::read};
 
 /// Worktrees that wait for items.
-pub(super) struct Pool {
-    world: World,
+pub(super) struct PoolBaseline {
+    world: TestEnv,
     base: String,
 }
 
-impl Pool {
+impl PoolBaseline {
     /// Makes one worktree for each slot; that is not measured.
-    pub(super) fn new(world: World) -> Result<Self, Error> {
+    pub(super) fn new(world: TestEnv) -> Result<Self, Error> {
         for slot in 0..SLOTS {
             let path = world.root().join(format!("slot-{slot}"));
             quietly(world.command("git").args(["worktree", "add", "--detach"]).arg(path))?;
@@ -40,7 +40,7 @@ impl Pool {
     }
 
     /// Gives the world back, so that it can be kept.
-    pub(super) fn into_world(self) -> World {
+    pub(super) fn into_world(self) -> TestEnv {
         self.world
     }
 
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn every_commit_is_merged_and_no_branch_is_left() {
-        let pool = Pool::new(repository("prodigy".as_ref())).unwrap();
+        let pool = PoolBaseline::new(repository("prodigy".as_ref())).unwrap();
         pool.commits(12).unwrap();
         let world = pool.into_world();
         let subjects = world.git(&["log", "--format=%s", "--no-merges", JOB]);
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_worktree_is_clean_for_each_item() {
-        let pool = Pool::new(repository("prodigy".as_ref())).unwrap();
+        let pool = PoolBaseline::new(repository("prodigy".as_ref())).unwrap();
         let stray = pool.world.root().join("slot-0/stray.txt");
         write(stray.clone(), String::new()).unwrap();
         pool.nothing(SLOTS * 2).unwrap();

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{SLOTS, ours::Errand};
+use super::{SLOTS, ours::Workload};
 use crate::bench::{
-    table::Row,
+    table::BenchRow,
     timing::{Samples, milliseconds},
 };
 
@@ -15,7 +15,7 @@ const MOST_WHEN_FAILING: f64 = 1.2;
 const MOST_GROWTH: f64 = 1.15;
 
 /// Everything that was measured: floors in seconds per item, jobs in seconds.
-pub(super) struct Figures {
+pub(super) struct MapFigures {
     /// Shells started from threads.
     pub(super) bare: Samples,
     /// `xargs -P`.
@@ -30,11 +30,11 @@ pub(super) struct Figures {
     pub(super) pool: Samples,
     /// Reused worktrees with a commit in each, merged by git's plumbing.
     pub(super) plumbing: Samples,
-    jobs: BTreeMap<(Errand, u32), Samples>,
+    jobs: BTreeMap<(Workload, u32), Samples>,
     compared: u32,
 }
 
-impl Figures {
+impl MapFigures {
     /// Returns figures without any measurement; floors and ours are compared at this size.
     pub(super) fn new(compared: u32) -> Self {
         Self {
@@ -51,15 +51,15 @@ impl Figures {
     }
 
     /// Adds how long a job took.
-    pub(super) fn job(&mut self, errand: Errand, items: u32, seconds: f64) {
+    pub(super) fn job(&mut self, errand: Workload, items: u32, seconds: f64) {
         self.jobs.entry((errand, items)).or_default().add(seconds);
     }
 
     /// Returns the rows of the table.
-    pub(super) fn rows(&self) -> Vec<Row> {
+    pub(super) fn rows(&self) -> Vec<BenchRow> {
         let per_item = |errand| self.per_item(errand, self.compared);
-        let (nothing, commit) = (per_item(Errand::Nothing), per_item(Errand::Commit));
-        let (shared, bare) = (per_item(Errand::Shared), &self.bare);
+        let (nothing, commit) = (per_item(Workload::Nothing), per_item(Workload::Commit));
+        let (shared, bare) = (per_item(Workload::Shared), &self.bare);
         let at = format!("{} items", self.compared);
         let held = |what: &str, ours: &Samples, against: &str, floor: &Samples, limit| {
             held(&format!("{what}, {at}"), ours, against, floor, limit)
@@ -74,7 +74,7 @@ impl Figures {
             ),
             held("item in a worktree", &nothing, "script", &self.script, Some(MOST_OVER_SCRIPT)),
         ];
-        rows.extend(self.growth("item in a worktree", Errand::Nothing));
+        rows.extend(self.growth("item in a worktree", Workload::Nothing));
         rows.extend([
             held(
                 "item with a commit",
@@ -85,9 +85,9 @@ impl Figures {
             ),
             held("item with a commit", &commit, "script", &self.script_with_commits, None),
         ]);
-        rows.extend(self.growth("item with a commit", Errand::Commit));
+        rows.extend(self.growth("item with a commit", Workload::Commit));
         let (failing, shared_failing) =
-            (per_item(Errand::Failing), per_item(Errand::SharedFailing));
+            (per_item(Workload::Failing), per_item(Workload::SharedFailing));
         rows.extend([
             held(
                 "failing item in a worktree",
@@ -114,7 +114,7 @@ impl Figures {
     }
 
     /// Returns what an item of a job costs, starting and ending the job included.
-    fn per_item(&self, errand: Errand, items: u32) -> Samples {
+    fn per_item(&self, errand: Workload, items: u32) -> Samples {
         self.jobs.get(&(errand, items)).map(|job| job.divided(f64::from(items))).unwrap_or_default()
     }
 
@@ -122,7 +122,7 @@ impl Figures {
     ///
     /// Starting and ending a job weighs more on a small one and would hide growth, so what
     /// a job costs that gives each slot one item is subtracted. The raw figures are shown.
-    fn growth(&self, what: &str, errand: Errand) -> Option<Row> {
+    fn growth(&self, what: &str, errand: Workload) -> Option<BenchRow> {
         let mut sizes = self.jobs.keys().filter(|(of, _)| *of == errand).map(|(_, items)| *items);
         let smallest = sizes.find(|items| *items > SLOTS)?;
         let largest = sizes.next_back()?;
@@ -136,7 +136,7 @@ impl Figures {
                 milliseconds(raw(items))
             )
         };
-        Some(Row {
+        Some(BenchRow {
             what: format!("{what}, one more at {largest} items"),
             measured: shown(largest),
             floor: format!("at {smallest} items: {}", shown(smallest)),
@@ -146,13 +146,19 @@ impl Figures {
         })
     }
 
-    fn best(&self, errand: Errand, items: u32) -> f64 {
+    fn best(&self, errand: Workload, items: u32) -> f64 {
         self.jobs.get(&(errand, items)).map_or(f64::INFINITY, Samples::best)
     }
 }
 
-fn held(what: &str, ours: &Samples, against: &str, floor: &Samples, limit: Option<f64>) -> Row {
-    Row {
+fn held(
+    what: &str,
+    ours: &Samples,
+    against: &str,
+    floor: &Samples,
+    limit: Option<f64>,
+) -> BenchRow {
+    BenchRow {
         what: what.to_owned(),
         measured: ours.shown(),
         floor: format!("{against}: {}", floor.shown()),
@@ -167,8 +173,8 @@ mod tests {
     use super::*;
     use crate::bench::table::render;
 
-    fn figures(jobs: &[(Errand, u32, f64)]) -> Figures {
-        let mut figures = Figures::new(100);
+    fn figures(jobs: &[(Workload, u32, f64)]) -> MapFigures {
+        let mut figures = MapFigures::new(100);
         for (errand, items, seconds) in jobs {
             figures.job(*errand, *items, *seconds);
         }
@@ -178,18 +184,18 @@ mod tests {
     #[test]
     fn starting_a_job_does_not_hide_that_items_become_slower() {
         let flat = [
-            (Errand::Nothing, 10, 0.6),
-            (Errand::Nothing, 100, 1.5),
-            (Errand::Nothing, 1000, 10.5),
+            (Workload::Nothing, 10, 0.6),
+            (Workload::Nothing, 100, 1.5),
+            (Workload::Nothing, 1000, 10.5),
         ];
-        let row = figures(&flat).growth("item", Errand::Nothing).unwrap();
+        let row = figures(&flat).growth("item", Workload::Nothing).unwrap();
         assert!(row.is_met());
         let slower = [
-            (Errand::Nothing, 10, 0.6),
-            (Errand::Nothing, 100, 1.5),
-            (Errand::Nothing, 1000, 13.0),
+            (Workload::Nothing, 10, 0.6),
+            (Workload::Nothing, 100, 1.5),
+            (Workload::Nothing, 1000, 13.0),
         ];
-        let row = figures(&slower).growth("item", Errand::Nothing).unwrap();
+        let row = figures(&slower).growth("item", Workload::Nothing).unwrap();
         assert!(!row.is_met());
         insta::assert_snapshot!(render(&[row]), @"
         | What | Measured (best / median) | Held against | Ratio | Budget | |
@@ -200,8 +206,8 @@ mod tests {
 
     #[test]
     fn one_size_says_nothing_about_growth() {
-        let one = figures(&[(Errand::Nothing, 10, 0.6), (Errand::Nothing, 100, 1.5)]);
-        assert!(one.growth("item", Errand::Nothing).is_none());
+        let one = figures(&[(Workload::Nothing, 10, 0.6), (Workload::Nothing, 100, 1.5)]);
+        assert!(one.growth("item", Workload::Nothing).is_none());
     }
 
     #[test]

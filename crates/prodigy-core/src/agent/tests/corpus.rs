@@ -6,7 +6,7 @@ use jiff::tz::TimeZoneDatabase;
 
 use super::listen;
 use crate::{
-    agent::{Conclusion, Evidence, RunReport, StreamDialect, Usage, judge},
+    agent::{AgentOutcome, Conclusion, RunEvidence, StreamDialect, TokenUsage, judge},
     classify::ProcessEnd,
 };
 
@@ -140,10 +140,10 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     RUNS.iter().map(|run| run.name)
 }
 
-fn report(run: &Run) -> RunReport {
+fn report(run: &Run) -> AgentOutcome {
     let (dialect, stream) = recorded(run.name);
     let (heard, _) = listen(dialect, &stream);
-    judge(Evidence {
+    judge(RunEvidence {
         end: run.end,
         oom_killed: false,
         heard: &heard,
@@ -168,7 +168,8 @@ fn row(run: &Run) -> String {
         }
         Conclusion::Failed { kind, .. } => kind.code().to_owned(),
     };
-    let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens } = report.usage;
+    let TokenUsage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens } =
+        report.usage;
     let mut row = format!(
         "{}: {conclusion} | {:.30} | ${} | {input_tokens}/{output_tokens}/{cache_read_tokens}/{cache_write_tokens}",
         run.name,

@@ -7,11 +7,11 @@ mod outcomes;
 mod speed;
 mod words;
 
-use super::{Heard, Notice, StreamDialect};
+use super::{StreamDialect, StreamEvent, StreamState};
 
 /// Hears a whole stream.
-fn listen(dialect: StreamDialect, stream: &[u8]) -> (Heard, Vec<Notice>) {
-    let mut heard = Heard::new(dialect);
+fn listen(dialect: StreamDialect, stream: &[u8]) -> (StreamState, Vec<StreamEvent>) {
+    let mut heard = StreamState::new(dialect);
     let notices = stream.split(|byte| *byte == b'\n').flat_map(|line| heard.hear(line)).collect();
     (heard, notices)
 }

@@ -9,7 +9,10 @@ use super::{
     listen,
 };
 use crate::{
-    agent::{Conclusion, Evidence, Heard, Notice, RunReport, StreamDialect, Usage, judge},
+    agent::{
+        AgentOutcome, Conclusion, RunEvidence, StreamDialect, StreamEvent, StreamState, TokenUsage,
+        judge,
+    },
     classify::ProcessEnd,
 };
 
@@ -19,8 +22,8 @@ fn told(name: &str) -> String {
     notices.iter().map(|notice| format!("{notice:?}")).collect::<Vec<_>>().join("\n")
 }
 
-fn report(heard: &Heard) -> RunReport {
-    judge(Evidence {
+fn report(heard: &StreamState) -> AgentOutcome {
+    judge(RunEvidence {
         end: ProcessEnd::Exited(0),
         oom_killed: false,
         heard,
@@ -111,16 +114,16 @@ fn codex_tells_what_it_does() {
 fn what_a_message_wrote_is_known_at_its_end_where_parts_are_streamed() {
     let (dialect, stream) = recorded("claude/partial-messages");
     let (_, notices) = listen(dialect, &stream);
-    let output = |notice: &Notice| match notice {
-        Notice::Usage(usage) => Some(usage.output_tokens),
-        Notice::Session { .. }
-        | Notice::Tool { .. }
-        | Notice::Spoke { .. }
-        | Notice::ToolFailed { .. }
-        | Notice::Retrying { .. }
-        | Notice::Limit(_)
-        | Notice::Utilization { .. }
-        | Notice::Ended => None,
+    let output = |notice: &StreamEvent| match notice {
+        StreamEvent::Usage(usage) => Some(usage.output_tokens),
+        StreamEvent::Session { .. }
+        | StreamEvent::Tool { .. }
+        | StreamEvent::Spoke { .. }
+        | StreamEvent::ToolFailed { .. }
+        | StreamEvent::Retrying { .. }
+        | StreamEvent::Limit(_)
+        | StreamEvent::Utilization { .. }
+        | StreamEvent::Ended => None,
     };
     let outputs: Vec<u64> = notices.iter().filter_map(output).collect();
     assert_eq!(outputs, [1, 20, 21, 40]);
@@ -129,9 +132,13 @@ fn what_a_message_wrote_is_known_at_its_end_where_parts_are_streamed() {
 #[test]
 fn a_session_that_codex_resumes_counts_only_what_is_new() {
     let (_, stream) = recorded("codex/resumed");
-    let before =
-        Usage { input_tokens: 140, output_tokens: 20, cache_read_tokens: 900, ..Usage::default() };
-    let mut heard = Heard::resumed(StreamDialect::Codex, before, 0.0);
+    let before = TokenUsage {
+        input_tokens: 140,
+        output_tokens: 20,
+        cache_read_tokens: 900,
+        ..TokenUsage::default()
+    };
+    let mut heard = StreamState::resumed(StreamDialect::Codex, before, 0.0);
     for line in stream.split(|byte| *byte == b'\n') {
         heard.hear(line);
     }
@@ -139,9 +146,9 @@ fn a_session_that_codex_resumes_counts_only_what_is_new() {
 }
 
 /// Returns what the last run of a session used and cost, by a recording without the newest field.
-fn older_resumed(before: Usage, before_usd: f64) -> (Usage, Option<f64>) {
+fn older_resumed(before: TokenUsage, before_usd: f64) -> (TokenUsage, Option<f64>) {
     let (_, stream) = recorded("claude/resumed");
-    let mut heard = Heard::resumed(StreamDialect::Claude, before, before_usd);
+    let mut heard = StreamState::resumed(StreamDialect::Claude, before, before_usd);
     for line in stream.split(|byte| *byte == b'\n') {
         let text = String::from_utf8_lossy(line);
         heard.hear(text.replace("model_usage_since_last_result", "x").as_bytes());
@@ -151,7 +158,7 @@ fn older_resumed(before: Usage, before_usd: f64) -> (Usage, Option<f64>) {
 
 #[test]
 fn a_session_that_an_older_claude_resumes_counts_only_what_is_new() {
-    let one = Usage {
+    let one = TokenUsage {
         input_tokens: 100,
         output_tokens: 20,
         cache_read_tokens: 900,
@@ -161,22 +168,22 @@ fn a_session_that_an_older_claude_resumes_counts_only_what_is_new() {
     assert_eq!(usage, one);
     assert!((cost.unwrap() - 0.00118).abs() < 1e-9, "{cost:?}");
     // Nobody heard what the first process used, so the sum is news.
-    let (usage, cost) = older_resumed(Usage::default(), 0.0);
+    let (usage, cost) = older_resumed(TokenUsage::default(), 0.0);
     assert_eq!((usage.input_tokens, cost), (200, Some(0.00236)));
     // A sum that is too small for that is one of the last process alone.
-    let much = Usage { input_tokens: 5_000, ..one };
+    let much = TokenUsage { input_tokens: 5_000, ..one };
     let (usage, cost) = older_resumed(much, 1.0);
     assert_eq!((usage.input_tokens, cost), (200, Some(0.00236)));
 }
 
 #[test]
 fn ends_of_lines_and_broken_characters_do_not_matter() {
-    let mut heard = Heard::new(StreamDialect::Claude);
+    let mut heard = StreamState::new(StreamDialect::Claude);
     let said = br#"{"type":"assistant","message":{"model":"m","content":[{"type":"text","text":"a\ud83d b"#;
     let line = [said.as_slice(), b"\xff\"}]}}\r\n"].concat();
     let notices = heard.hear(&line);
     let text = "a\u{fffd}\u{fffd}\u{fffd} b\u{fffd}".to_owned();
-    assert_eq!(notices, [Notice::Spoke { text }]);
+    assert_eq!(notices, [StreamEvent::Spoke { text }]);
     assert_eq!(heard.hear(b"\r\n"), []);
     assert_eq!((heard.events(), heard.unreadable()), (1, 0));
 }
@@ -192,7 +199,7 @@ fn lines_that_are_no_events_are_kept_for_the_end() {
 
 #[test]
 fn however_much_is_said_little_is_kept() {
-    let mut heard = Heard::new(StreamDialect::Claude);
+    let mut heard = StreamState::new(StreamDialect::Claude);
     let long = "x".repeat(3 * 1024 * 1024);
     let event = |value: Value| value.to_string().into_bytes();
     for number in 0..200 {
@@ -208,7 +215,7 @@ fn however_much_is_said_little_is_kept() {
             "type": "assistant",
             "message": { "id": id, "model": "m", "content": [block], "usage": { "input_tokens": 1 } },
         })));
-        let Some(Notice::Tool { about, .. }) = notices.first() else { panic!("{notices:?}") };
+        let Some(StreamEvent::Tool { about, .. }) = notices.first() else { panic!("{notices:?}") };
         assert_eq!(about.chars().count(), 120);
     }
     heard.hear(&event(json!({
@@ -243,7 +250,7 @@ fn the_order_of_fields_and_unknown_events_change_nothing() {
     for name in names() {
         let (dialect, stream) = recorded(name);
         let (heard, notices) = listen(dialect, &stream);
-        let mut other = Heard::new(dialect);
+        let mut other = StreamState::new(dialect);
         let mut told = Vec::new();
         for line in stream.split(|byte| *byte == b'\n') {
             other.hear(br#"{"new":{"type":"result"},"type":"something.new"}"#);
@@ -287,7 +294,7 @@ proptest! {
             "{\"content\":[{\"type\":\"tool_use\"}]}", "{\"type\":\"command_execution\",\"changes\":[{}]}"][..]),
     ) {
         for dialect in [StreamDialect::Claude, StreamDialect::Codex] {
-            let mut heard = Heard::new(dialect);
+            let mut heard = StreamState::new(dialect);
             heard.hear(&line);
             let event = format!("{{\"type\":\"{kind}\",\"{field}\":{value}}}");
             heard.hear(event.as_bytes());

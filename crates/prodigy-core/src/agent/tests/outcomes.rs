@@ -6,15 +6,15 @@ use jiff::tz::TimeZone;
 
 use super::{corpus::recorded, listen};
 use crate::{
-    agent::{Conclusion, Evidence, Heard, LimitKind, RunReport, StreamDialect, judge},
+    agent::{AgentOutcome, Conclusion, QuotaKind, RunEvidence, StreamDialect, StreamState, judge},
     classify::ProcessEnd,
-    failure::FailureKind,
+    failure::ReasonCode,
 };
 
 static UTC: TimeZone = TimeZone::UTC;
 
-fn evidence(heard: &Heard, end: ProcessEnd) -> Evidence<'_> {
-    Evidence {
+fn evidence(heard: &StreamState, end: ProcessEnd) -> RunEvidence<'_> {
+    RunEvidence {
         end,
         oom_killed: false,
         heard,
@@ -25,12 +25,12 @@ fn evidence(heard: &Heard, end: ProcessEnd) -> Evidence<'_> {
     }
 }
 
-fn heard(name: &str) -> Heard {
+fn heard(name: &str) -> StreamState {
     let (dialect, stream) = recorded(name);
     listen(dialect, &stream).0
 }
 
-fn short(report: &RunReport) -> String {
+fn short(report: &AgentOutcome) -> String {
     match &report.conclusion {
         Conclusion::Answered => "answered".to_owned(),
         Conclusion::Limited(limit) => format!("limited: {}", limit.message),
@@ -40,7 +40,7 @@ fn short(report: &RunReport) -> String {
 
 #[test]
 fn how_a_process_ended_counts_as_well() {
-    let nothing = Heard::new(StreamDialect::Claude);
+    let nothing = StreamState::new(StreamDialect::Claude);
     let killed = heard("claude/killed");
     let answered = heard("claude/text");
     let refused = heard("claude/api-529");
@@ -127,7 +127,7 @@ fn how_a_process_ended_counts_as_well() {
 fn a_kernel_without_memory_explains_a_kill_and_nothing_else() {
     let code = |name: &str, end| {
         let heard = heard(name);
-        short(&judge(Evidence { oom_killed: true, ..evidence(&heard, end) }))
+        short(&judge(RunEvidence { oom_killed: true, ..evidence(&heard, end) }))
     };
     insta::assert_snapshot!(code("claude/killed", ProcessEnd::Signaled(9)), @"oom_killed: the agent was ended by signal 9");
     insta::assert_snapshot!(code("claude/killed", ProcessEnd::Exited(137)), @"oom_killed: the agent exited with code 137 without a result");
@@ -151,9 +151,9 @@ fn what_is_said_outside_the_stream_explains_an_end_without_a_result() {
         "HTTP error 402 Payment Required",
         "",
     ];
-    let heard = Heard::new(StreamDialect::Claude);
+    let heard = StreamState::new(StreamDialect::Claude);
     let row =
-        |stderr| short(&judge(Evidence { stderr, ..evidence(&heard, ProcessEnd::Exited(1)) }));
+        |stderr| short(&judge(RunEvidence { stderr, ..evidence(&heard, ProcessEnd::Exited(1)) }));
     insta::assert_snapshot!(errors.map(row).join("\n"), @"
     agent_error: the agent exited with code 1 without a result: error: unknown option '--nonsense'
     agent_error: the agent exited with code 1 without a result: Error: Input must be provided either through stdin or as a prompt argument when using --print
@@ -187,7 +187,7 @@ fn people_are_told_why() {
     let row = |name: &str| {
         let heard = heard(name);
         let evidence = evidence(&heard, ProcessEnd::Exited(0));
-        format!("{name}: {}", short(&judge(Evidence { wants_structured: true, ..evidence })))
+        format!("{name}: {}", short(&judge(RunEvidence { wants_structured: true, ..evidence })))
     };
     insta::assert_snapshot!(names.map(row).join("\n"), @"
     claude/api-404: agent_error: There's an issue with the selected model (claude-opus-5-5). It may not exist or you may not have access to it. Run --model to pick a different model
@@ -236,7 +236,7 @@ fn what_only_money_lifts_is_a_limit_whatever_is_said_about_it() {
     let (heard, _) = listen(StreamDialect::Claude, line);
     let report = judge(evidence(&heard, ProcessEnd::Exited(1)));
     let Conclusion::Limited(limit) = report.conclusion else { panic!("{report:?}") };
-    assert_eq!((limit.kind, limit.resets_at), (LimitKind::Credits, None));
+    assert_eq!((limit.kind, limit.resets_at), (QuotaKind::Credits, None));
     assert_eq!(limit.message, "ask your administrator");
 }
 
@@ -263,27 +263,21 @@ fn no_single_field_of_a_result_is_believed() {
     };
     let fine = r#""subtype":"success","is_error":false"#;
     assert_eq!(code(fine), None);
-    assert_eq!(code(r#""subtype":"success""#), Some(FailureKind::OutputUnparseable));
-    assert_eq!(
-        code(r#""subtype":"success","is_error":"no""#),
-        Some(FailureKind::OutputUnparseable)
-    );
-    assert_eq!(code(r#""subtype":"success","is_error":true"#), Some(FailureKind::AgentError));
+    assert_eq!(code(r#""subtype":"success""#), Some(ReasonCode::OutputUnparseable));
+    assert_eq!(code(r#""subtype":"success","is_error":"no""#), Some(ReasonCode::OutputUnparseable));
+    assert_eq!(code(r#""subtype":"success","is_error":true"#), Some(ReasonCode::AgentError));
     assert_eq!(
         code(r#""subtype":"error_max_turns","is_error":false"#),
-        Some(FailureKind::TurnLimit)
+        Some(ReasonCode::TurnLimit)
     );
     assert_eq!(
         code(&format!(r#"{fine},"api_error_status":529"#)),
-        Some(FailureKind::ProviderOverloaded)
+        Some(ReasonCode::ProviderOverloaded)
     );
-    assert_eq!(
-        code(&format!(r#"{fine},"stop_reason":"refusal""#)),
-        Some(FailureKind::AgentRefused)
-    );
+    assert_eq!(code(&format!(r#"{fine},"stop_reason":"refusal""#)), Some(ReasonCode::AgentRefused));
     assert_eq!(
         code(&format!(r#"{fine},"terminal_reason":"aborted_tools""#)),
-        Some(FailureKind::AgentCrashed)
+        Some(ReasonCode::AgentCrashed)
     );
     assert_eq!(code(&format!(r#"{fine},"terminal_reason":"completed""#)), None);
 }

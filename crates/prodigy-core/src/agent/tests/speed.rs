@@ -3,7 +3,7 @@
 use std::{hint::black_box, time::Instant};
 
 use super::{
-    super::{Heard, StreamDialect},
+    super::{StreamDialect, StreamState},
     corpus::{names, recorded},
 };
 
@@ -23,7 +23,7 @@ fn an_event_of_a_kilobyte_takes_a_few_microseconds() {
         let lines: Vec<&[u8]> = streams.split(|byte| *byte == b'\n').collect();
         let start = Instant::now();
         for _ in 0..ROUNDS {
-            let mut heard = Heard::new(dialect);
+            let mut heard = StreamState::new(dialect);
             for line in &lines {
                 black_box(heard.hear(black_box(line)));
             }

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{super::*, agreement::any_word, file, raw};
-use crate::event::Record;
+use crate::event::EventRecord;
 
 /// Returns records of an item, one a second, numbered from 1.
-fn records(events: &[Value]) -> Vec<Record> {
+fn records(events: &[Value]) -> Vec<EventRecord> {
     let numbered = events.iter().enumerate().map(|(at, event)| {
         let mut record = json!({
             "format": 1, "seq": at + 1, "job_id": "job-1", "item_id": "item-3",
@@ -86,19 +86,19 @@ fn skipped() -> Value {
     json!({"event_type": "item_skipped", "reason": "`on_item_failure` is `skip`", "failure": failure})
 }
 
-fn fold(mut letter: Letter, records: &[Record]) -> Letter {
+fn fold(mut letter: DeadLetterState, records: &[EventRecord]) -> DeadLetterState {
     let log = |item: &crate::ids::ItemId, attempt| format!("/logs/{item}/attempt-{attempt}.out");
-    let run = RunFacts { workflow_hash: "abab".to_owned(), ..RunFacts::default() };
+    let run = RunFingerprint { workflow_hash: "abab".to_owned(), ..RunFingerprint::default() };
     let worktree = |name: &str| format!("/worktrees/{name}");
-    let origin = JobFacts { run: &run, log: &log, worktree: &worktree };
+    let origin = DeadLetterContext { run: &run, log: &log, worktree: &worktree };
     for record in records {
         letter.apply(record, origin);
     }
     letter
 }
 
-fn letter(events: &[Value]) -> Letter {
-    let new = Letter::new("job-1".parse().unwrap(), "item-3".parse().unwrap());
+fn letter(events: &[Value]) -> DeadLetterState {
+    let new = DeadLetterState::new("job-1".parse().unwrap(), "item-3".parse().unwrap());
     fold(new, &records(events))
 }
 
@@ -275,7 +275,7 @@ fn an_item_that_dies_without_an_attempt_says_why() {
 }
 
 /// Returns the records of the item that can follow one another in a journal.
-fn possible(events: &[Value]) -> Vec<Record> {
+fn possible(events: &[Value]) -> Vec<EventRecord> {
     let mut job = crate::job::Job::default();
     let golden = include_str!("../../../../prodigy-engine/tests/golden/v1/items.jsonl");
     let mut first: Value = serde_json::from_str(golden.lines().next().unwrap()).unwrap();
@@ -292,7 +292,7 @@ fn possible(events: &[Value]) -> Vec<Record> {
             record.item_id = None;
         }
         record.timestamp += jiff::SignedDuration::from_secs(i64::try_from(record.seq).unwrap());
-        if job.apply(&record).is_ok() && Letter::concerns(&record.event) {
+        if job.apply(&record).is_ok() && DeadLetterState::concerns(&record.event) {
             possible.push(record);
         }
     }
@@ -330,17 +330,17 @@ proptest! {
     fn a_letter_goes_on_from_its_stored_entry(events in prop::collection::vec(any_event(), 1..32)) {
         let all = possible(&events);
         let item = raw("[1.10]");
-        let new = Letter::new("job-1".parse().unwrap(), "item-3".parse().unwrap());
-        let text = |letter: &Letter| {
+        let new = DeadLetterState::new("job-1".parse().unwrap(), "item-3".parse().unwrap());
+        let text = |letter: &DeadLetterState| {
             letter.entry(&item).map(|entry| serde_json::to_string_pretty(&entry).unwrap())
         };
         let wanted = text(&fold(new.clone(), &all));
         for at in 0..all.len() {
             let Some(stored) = text(&fold(new.clone(), &all[..at])) else { continue };
             let stored = DeadLetteredItem::read(&stored, &file()).unwrap();
-            let newer: Vec<Record> =
+            let newer: Vec<EventRecord> =
                 all.iter().filter(|record| record.seq > stored.journal_seq).cloned().collect();
-            let again = text(&fold(Letter::of_entry(stored), &newer));
+            let again = text(&fold(DeadLetterState::of_entry(stored), &newer));
             prop_assert_eq!(again.as_deref(), wanted.as_deref(), "stored after {}", at);
         }
     }

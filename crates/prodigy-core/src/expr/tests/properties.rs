@@ -9,11 +9,11 @@ use serde_json::json;
 use super::example;
 use crate::{
     expr::{
-        Expr, Place, SortBy, Value, VarPath,
-        ast::{Comparison, Function, Pattern, Term},
+        Expr, ExprContext, SortBy, Value, VarPath,
+        ast::{Comparison, Function, RegexPattern, Term},
         order,
     },
-    vars::{Segment, Vars},
+    vars::{PathSegment, Vars},
 };
 
 /// Writes a tree so that reading it gives the same tree.
@@ -59,15 +59,17 @@ fn quoted(text: &str) -> String {
 
 fn path_text(path: &VarPath) -> String {
     let segments = path.rest.iter().map(|segment| match segment {
-        Segment::Field(name) => format!("[{}]", quoted(name)),
-        Segment::Index(index) => format!("[{index}]"),
+        PathSegment::Field(name) => format!("[{}]", quoted(name)),
+        PathSegment::Index(index) => format!("[{index}]"),
     });
     path.root.clone() + &segments.collect::<String>()
 }
 
 fn paths() -> impl Strategy<Value = VarPath> {
-    let segment =
-        prop_oneof!["\\PC{0,4}".prop_map(Segment::Field), (0_usize..9).prop_map(Segment::Index),];
+    let segment = prop_oneof![
+        "\\PC{0,4}".prop_map(PathSegment::Field),
+        (0_usize..9).prop_map(PathSegment::Index),
+    ];
     ("(item|count|quote|x[a-z]{0,2})", prop::collection::vec(segment, 0..3))
         .prop_map(|(root, rest)| VarPath { root, rest })
 }
@@ -107,7 +109,7 @@ fn trees() -> impl Strategy<Value = Term> {
                 Term::Compare(Comparison::In, a, Box::new(Term::List(list)))
             }),
             (boxed, "[a-z.*]{0,5}").prop_filter_map("a pattern", |(term, pattern)| {
-                Some(Term::Matches(term, Pattern(Regex::new(&pattern).ok()?)))
+                Some(Term::Matches(term, RegexPattern(Regex::new(&pattern).ok()?)))
             }),
             (0..Function::ALL.len(), inner.clone(), inner).prop_map(|(n, a, b)| {
                 let (_, function, count) = Function::ALL[n];
@@ -142,7 +144,7 @@ fn values() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn any_text_is_read_or_refused(source in "\\PC{0,60}") {
-        for place in [Place::When, Place::Item] {
+        for place in [ExprContext::When, ExprContext::Item] {
             match Expr::parse(&source, place) {
                 Ok(expr) => {
                     expr.test(&example());
@@ -166,11 +168,11 @@ proptest! {
         between in prop::sample::select(vec!["", " "]),
     ) {
         let source = tokens.join(between);
-        for place in [Place::When, Place::Item] {
+        for place in [ExprContext::When, ExprContext::Item] {
             match Expr::parse(&source, place) {
                 Ok(expr) => {
                     let printed = print(&expr.term);
-                    let again = Expr::parse(&printed, Place::When)
+                    let again = Expr::parse(&printed, ExprContext::When)
                         .map_err(|fault| TestCaseError::fail(format!("{printed}: {fault:?}")))?;
                     prop_assert_eq!(again.term, expr.term);
                 }
@@ -183,7 +185,7 @@ proptest! {
     #[test]
     fn what_is_written_is_what_is_read(tree in trees()) {
         let source = print(&tree);
-        let expr = Expr::parse(&source, Place::When)
+        let expr = Expr::parse(&source, ExprContext::When)
             .map_err(|fault| TestCaseError::fail(format!("{source}: {fault:?}")))?;
         prop_assert_eq!(expr.term, tree);
     }
@@ -191,7 +193,7 @@ proptest! {
     #[test]
     fn logic_obeys_its_laws(a in trees(), b in trees()) {
         let vars = example();
-        let test = |source: String| Expr::parse(&source, Place::When).unwrap().test(&vars);
+        let test = |source: String| Expr::parse(&source, ExprContext::When).unwrap().test(&vars);
         let (a, b) = (print(&a), print(&b));
         prop_assert_eq!(test(format!("!!({a})")), test(a.clone()));
         prop_assert_eq!(test(format!("not ({a})")), !test(a.clone()));
@@ -215,7 +217,7 @@ proptest! {
     fn what_a_variable_holds_never_changes_the_question(held in "\\PC{0,30}") {
         let mut vars = Vars::default();
         vars.set("x", held.clone());
-        let expr = Expr::parse("'${x}' == 'wanted'", Place::When).unwrap();
+        let expr = Expr::parse("'${x}' == 'wanted'", ExprContext::When).unwrap();
         prop_assert_eq!(expr.test(&vars), held == "wanted");
     }
 }

@@ -21,7 +21,7 @@ fn the_name_of_a_file_says_how_it_is_written() {
     ];
     let kinds: Vec<_> = kinds
         .iter()
-        .map(|name| match InputKind::of_path(Path::new(name)) {
+        .map(|name| match InputFormat::of_path(Path::new(name)) {
             Ok(kind) => format!("{name} {kind:?}"),
             Err(error) => format!("{name} {error}"),
         })
@@ -63,7 +63,7 @@ fn json_is_a_list_of_items_or_one_item() {
         "['a']",
         "[NaN]",
     ];
-    insta::assert_snapshot!(table(&cases, |case| all(case, InputKind::Json)), @r#"
+    insta::assert_snapshot!(table(&cases, |case| all(case, InputFormat::Json)), @r#"
     "[]"                         => 
     "[1, \"two\", {\"a\": [3]}, null]" => 1 item-001 1 | 2 item-002 "two" | 3 item-003 {"a":[3]} | 4 item-004 null
     "{\"a\": 1}"                 => 1 item-001 {"a":1}
@@ -95,7 +95,7 @@ fn json_lines_are_one_item_each() {
         "{\"a\":\n1}",
         "1 2",
     ];
-    insta::assert_snapshot!(table(&cases, |case| all(case, InputKind::JsonLines)), @r#"
+    insta::assert_snapshot!(table(&cases, |case| all(case, InputFormat::JsonLines)), @r#"
     ""                           => 
     "\n\n"                       => 
     "{\"a\": 1}\n{\"a\": 2}\n"   => 1 item-001 {"a":1} | 2 item-002 {"a":2}
@@ -129,7 +129,7 @@ fn rows_become_objects() {
         "a,b\n1,\"x\" \n",
         "a,b,a\n1,2,3",
     ];
-    insta::assert_snapshot!(table(&cases, |case| all(case, InputKind::Csv)), @r#"
+    insta::assert_snapshot!(table(&cases, |case| all(case, InputFormat::Csv)), @r#"
     ""                           => 
     "a,b\n"                      => 
     "a,b\n1,2\n3,4"              => 1 item-001 {"a":"1","b":"2"} | 2 item-002 {"a":"3","b":"4"}
@@ -150,7 +150,7 @@ fn rows_become_objects() {
     "a,b,a\n1,2,3"               => error: line 1: the columns 1 and 3 are both called `a`
     "#);
     let tabs = ["a\tb\n1,5\t\"x\ty\"\n", "a\tb\n1"];
-    insta::assert_snapshot!(table(&tabs, |case| all(case, InputKind::Tsv)), @r#"
+    insta::assert_snapshot!(table(&tabs, |case| all(case, InputFormat::Tsv)), @r#"
     "a\tb\n1,5\t\"x\ty\"\n"      => 1 item-001 {"a":"1,5","b":"x\ty"}
     "a\tb\n1"                    => error: line 2: this row has 1 fields, but the header has 2
     "#);
@@ -159,7 +159,7 @@ fn rows_become_objects() {
 #[test]
 fn lines_are_texts() {
     let cases = ["", "\n \n", "a b\n\n  c  \r\nd", "[1]\n{\"a\": 1}", "a\"b\\c"];
-    insta::assert_snapshot!(table(&cases, |case| all(case, InputKind::Lines)), @r#"
+    insta::assert_snapshot!(table(&cases, |case| all(case, InputFormat::Lines)), @r#"
     ""                           => 
     "\n \n"                      => 
     "a b\n\n  c  \r\nd"          => 1 item-001 "a b" | 2 item-002 "  c  " | 3 item-003 "d"
@@ -188,7 +188,7 @@ fn output_is_json_if_it_looks_like_that() {
         "[{\"a\": 1}",
         "[1]\nnot json",
     ];
-    insta::assert_snapshot!(table(&cases, |case| all(case, InputKind::Output)), @r#"
+    insta::assert_snapshot!(table(&cases, |case| all(case, InputFormat::Output)), @r#"
     ""                           => 
     "a.rs\nb.rs\n"               => 1 item-001 "a.rs" | 2 item-002 "b.rs"
     "[1, 2]\n"                   => 1 item-001 1 | 2 item-002 2
@@ -210,7 +210,7 @@ fn output_is_json_if_it_looks_like_that() {
 
 #[test]
 fn input_that_is_not_text_is_refused() {
-    for kind in [InputKind::Json, InputKind::Csv, InputKind::Lines, InputKind::Output] {
+    for kind in [InputFormat::Json, InputFormat::Csv, InputFormat::Lines, InputFormat::Output] {
         assert_eq!(
             all(b"a\n\xc3\xa9\xff", kind),
             "error: line 2, column 2: the input is not UTF-8"
@@ -234,7 +234,7 @@ fn a_path_leads_to_the_items() {
         "$.missing",
         "$.items[0].f",
     ];
-    insta::assert_snapshot!(table(&paths, |path| shown(document, InputKind::Json, &at(path))), @r#"
+    insta::assert_snapshot!(table(&paths, |path| shown(document, InputFormat::Json, &at(path))), @r#"
     "$"                          => 1 item-001 {"items":[{"id":1,"f":["a"]},{"id":2,"f":["b","c"]}],"one":{"x":1},"n":5}
     "$.items"                    => 1 item-001 {"id":1,"f":["a"]} | 2 item-002 {"id":2,"f":["b","c"]}
     "$.items[*]"                 => 1 item-001 {"id":1,"f":["a"]} | 2 item-002 {"id":2,"f":["b","c"]}
@@ -252,21 +252,21 @@ fn a_path_leads_to_the_items() {
 #[test]
 fn a_path_leads_into_every_document_but_not_into_text() {
     let lines = "{\"f\": [1, 2]}\n{\"f\": [3]}\n[4]\n";
-    insta::assert_snapshot!(shown(lines, InputKind::JsonLines, &at("$.f[*]")), @"
+    insta::assert_snapshot!(shown(lines, InputFormat::JsonLines, &at("$.f[*]")), @"
     1 item-001 1
     2 item-002 2
     3 item-003 3
     ");
-    insta::assert_snapshot!(shown(lines, InputKind::Output, &at("$.f")), @"
+    insta::assert_snapshot!(shown(lines, InputFormat::Output, &at("$.f")), @"
     1 item-001 1
     2 item-002 2
     3 item-003 3
     ");
-    for kind in [InputKind::Csv, InputKind::Lines] {
+    for kind in [InputFormat::Csv, InputFormat::Lines] {
         let error = shown("a\nb", kind, &at("$.f"));
         assert_eq!(error, "error: `json_path` leads into JSON, and this input is not JSON");
     }
-    let values = || Items::of_values(vec![1.into(), serde_json::json!({"f": 2})]).unwrap();
+    let values = || RawItems::of_values(vec![1.into(), serde_json::json!({"f": 2})]).unwrap();
     assert_eq!(select(values(), &Selection::default()).unwrap().len(), 2);
     let found = select(values(), &at("$[*].f")).unwrap();
     assert_eq!(found.iter().map(|item| item.data.get()).collect::<Vec<_>>(), ["2"]);

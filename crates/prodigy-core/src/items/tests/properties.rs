@@ -55,7 +55,7 @@ fn selections() -> impl Strategy<Value = Selection> {
 
 fn chosen(values: &[Value], selection: &Selection) -> Vec<Value> {
     let text = serde_json::to_string_pretty(values).unwrap();
-    let items = select(read(text.as_bytes(), InputKind::Json).unwrap(), selection).unwrap();
+    let items = select(read(text.as_bytes(), InputFormat::Json).unwrap(), selection).unwrap();
     items.iter().map(|item| serde_json::from_str(item.data.get()).unwrap()).collect()
 }
 
@@ -126,7 +126,7 @@ proptest! {
 
     #[test]
     fn ids_are_unique_and_count_up(values in values(), selection in selections()) {
-        let items = select(Items::of_values(values).unwrap(), &selection).unwrap();
+        let items = select(RawItems::of_values(values).unwrap(), &selection).unwrap();
         let ids: BTreeSet<_> = items.iter().map(|item| item.id.clone()).collect();
         prop_assert_eq!(ids.len(), items.len());
         prop_assert!(items.iter().map(|item| &item.id).is_sorted());
@@ -137,7 +137,7 @@ proptest! {
     fn keys_give_unique_ids(keys in prop::collection::hash_set("\\PC{1,6}|[a-zA-Z0-9/.-]{1,100}", 0..20)) {
         let values = keys.iter().map(|key| json!({"key": key})).collect();
         let selection = Selection { item_key: Some(expr("key")), ..Selection::default() };
-        let items = select(Items::of_values(values).unwrap(), &selection).unwrap();
+        let items = select(RawItems::of_values(values).unwrap(), &selection).unwrap();
         let ids: BTreeSet<_> = items.iter().map(|item| item.id.as_str().to_ascii_lowercase()).collect();
         prop_assert_eq!(ids.len(), keys.len());
     }
@@ -148,7 +148,7 @@ proptest! {
         let quoted = |field: &String| format!("\"{}\"", field.replace('"', "\"\""));
         let line = |row: &Vec<String>| row.iter().map(quoted).collect::<Vec<_>>().join(",") + end;
         let input = format!("x,y,z{end}{}", rows.iter().map(line).collect::<String>());
-        let items = select(read(input.as_bytes(), InputKind::Csv).unwrap(), &Selection::default()).unwrap();
+        let items = select(read(input.as_bytes(), InputFormat::Csv).unwrap(), &Selection::default()).unwrap();
         let read: Vec<Value> = items.iter().map(|item| serde_json::from_str(item.data.get()).unwrap()).collect();
         let written: Vec<Value> = rows.iter().map(|row| json!({"x": row[0], "y": row[1], "z": row[2]})).collect();
         prop_assert_eq!(read, written);
@@ -156,7 +156,7 @@ proptest! {
 
     #[test]
     fn any_input_gives_items_or_an_error(input in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(b"[]{},:\"\n\r\\ 1a\t".to_vec())], 0..40)) {
-        for kind in [InputKind::Json, InputKind::JsonLines, InputKind::Csv, InputKind::Tsv, InputKind::Lines, InputKind::Output] {
+        for kind in [InputFormat::Json, InputFormat::JsonLines, InputFormat::Csv, InputFormat::Tsv, InputFormat::Lines, InputFormat::Output] {
             if let Ok(items) = read(&input, kind).and_then(|items| select(items, &Selection::default())) {
                 for item in items {
                     prop_assert!(serde_json::from_str::<Value>(item.data.get()).is_ok());

@@ -12,22 +12,27 @@ fn by_agent() -> OnConflict {
     OnConflict::resolve("claude", crate::diagnostic::Span::default()).unwrap()
 }
 
-impl World {
+impl JobHarness {
     /// Returns what an agent made of a conflict; nothing if its answer never comes.
     pub(super) fn resolve(&mut self, agent: AgentId, item: u32) -> Option<ItemInput> {
         let (duration_ms, cost_usd) = (1, 0.0);
-        Some(match self.fates.next().unwrap_or(Fate::Commits) {
-            Fate::Hangs => return None,
-            fate @ (Fate::Limited | Fate::Broke) => {
-                let cut_off = CutOff::Limit(limit(fate, self.now));
+        Some(match self.fates.next().unwrap_or(SimulatedOutcome::Commits) {
+            SimulatedOutcome::Hangs => return None,
+            fate @ (SimulatedOutcome::Limited | SimulatedOutcome::Broke) => {
+                let cut_off = SuspensionCause::Limit(limit(fate, self.now));
                 let (work, secured) = (Box::default(), true);
                 ItemInput::CutOff { agent, item, cut_off, work, duration_ms, cost_usd, secured }
             }
-            fate @ (Fate::Fails | Fate::FailsEarly | Fate::TimesOut | Fate::Overloaded) => {
+            fate @ (SimulatedOutcome::Fails
+            | SimulatedOutcome::FailsEarly
+            | SimulatedOutcome::TimesOut
+            | SimulatedOutcome::Overloaded) => {
                 let failure = failure(fate);
                 ItemInput::Unresolved { agent, item, failure, duration_ms, cost_usd }
             }
-            Fate::Succeeds | Fate::Commits | Fate::Conflicts => {
+            SimulatedOutcome::Succeeds
+            | SimulatedOutcome::Commits
+            | SimulatedOutcome::Conflicts => {
                 let commit = "resolved".to_owned();
                 ItemInput::Resolved { agent, item, commit, commits: 2, duration_ms, cost_usd }
             }
@@ -52,15 +57,15 @@ fn plain() -> ErrorPolicy {
     }
 }
 
-fn world(on_conflict: OnConflict, items: u32, fates: &[Fate]) -> World {
-    let mut world = World::new(items, plain(), fates.to_vec());
+fn world(on_conflict: OnConflict, items: u32, fates: &[SimulatedOutcome]) -> JobHarness {
+    let mut world = JobHarness::new(items, plain(), fates.to_vec());
     world.on_conflict = on_conflict;
     world
 }
 
 /// Returns what happened to the items, and why those failed that did.
-fn story(world: &World) -> String {
-    let line = |record: &Record| {
+fn story(world: &JobHarness) -> String {
+    let line = |record: &EventRecord| {
         let (id, event) = (record.item_id.as_ref()?, &record.event);
         let more = if let Event::ItemDeadLettered { failure, .. } = event {
             format!(": {} {}", failure.kind, failure.message)
@@ -77,8 +82,8 @@ fn story(world: &World) -> String {
 
 #[test]
 fn a_conflict_that_is_resolved_is_merged() {
-    let mut world = world(by_agent(), 1, &[Fate::Commits, Fate::Conflicts]);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    let mut world = world(by_agent(), 1, &[SimulatedOutcome::Commits, SimulatedOutcome::Conflicts]);
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     insta::assert_snapshot!(story(&world), @"
     item-001 agent_started
     item-001 agent_completed
@@ -91,8 +96,12 @@ fn a_conflict_that_is_resolved_is_merged() {
 
 #[test]
 fn a_conflict_that_is_not_resolved_ends_the_item_at_once() {
-    let mut world = world(by_agent(), 1, &[Fate::Commits, Fate::Conflicts, Fate::TimesOut]);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    let mut world = world(
+        by_agent(),
+        1,
+        &[SimulatedOutcome::Commits, SimulatedOutcome::Conflicts, SimulatedOutcome::TimesOut],
+    );
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     insta::assert_snapshot!(story(&world), @"
     item-001 agent_started
     item-001 agent_completed
@@ -105,9 +114,14 @@ fn a_conflict_that_is_not_resolved_ends_the_item_at_once() {
 
 #[test]
 fn a_resolution_that_conflicts_again_ends_the_item() {
-    let fates = [Fate::Commits, Fate::Conflicts, Fate::Commits, Fate::Conflicts];
+    let fates = [
+        SimulatedOutcome::Commits,
+        SimulatedOutcome::Conflicts,
+        SimulatedOutcome::Commits,
+        SimulatedOutcome::Conflicts,
+    ];
     let mut world = world(by_agent(), 1, &fates);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     insta::assert_snapshot!(story(&world), @"
     item-001 agent_started
     item-001 agent_completed
@@ -121,8 +135,9 @@ fn a_resolution_that_conflicts_again_ends_the_item() {
 
 #[test]
 fn without_patience_a_conflict_ends_the_item_at_once() {
-    let mut world = world(OnConflict::Fail, 1, &[Fate::Commits, Fate::Conflicts]);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    let mut world =
+        world(OnConflict::Fail, 1, &[SimulatedOutcome::Commits, SimulatedOutcome::Conflicts]);
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     insta::assert_snapshot!(story(&world), @"
     item-001 agent_started
     item-001 agent_completed
@@ -133,7 +148,7 @@ fn without_patience_a_conflict_ends_the_item_at_once() {
 
 #[test]
 fn a_conflict_is_taken_up_again_where_it_was_left() {
-    let fates = [Fate::Commits, Fate::Conflicts, Fate::Hangs];
+    let fates = [SimulatedOutcome::Commits, SimulatedOutcome::Conflicts, SimulatedOutcome::Hangs];
     let mut world = world(by_agent(), 1, &fates);
     assert_eq!(world.run(usize::MAX), None, "the answer never comes");
     let map = world.job.map.as_ref().unwrap();
@@ -151,8 +166,8 @@ fn a_conflict_is_taken_up_again_where_it_was_left() {
     };
     world.write(resumed.into());
     assert!(world.job.map.as_ref().unwrap().has_conflicts());
-    world.fates = vec![Fate::Limited].into_iter();
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    world.fates = vec![SimulatedOutcome::Limited].into_iter();
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     insta::assert_snapshot!(story(&world), @"
     item-001 agent_started
     item-001 agent_completed
@@ -170,7 +185,8 @@ fn a_conflict_is_taken_up_again_where_it_was_left() {
 fn a_conflict_that_nobody_resolves_any_more_is_treated_as_the_workflow_says_now() {
     let mut told = vec![];
     for now in [OnConflict::Rerun, OnConflict::Fail] {
-        let fates = [Fate::Commits, Fate::Conflicts, Fate::Hangs];
+        let fates =
+            [SimulatedOutcome::Commits, SimulatedOutcome::Conflicts, SimulatedOutcome::Hangs];
         let mut world = world(by_agent(), 1, &fates);
         assert_eq!(world.run(usize::MAX), None);
         world.on_conflict = now;
@@ -185,7 +201,7 @@ fn a_conflict_that_nobody_resolves_any_more_is_treated_as_the_workflow_says_now(
             try_now: false,
         };
         world.write(resumed.into());
-        assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+        assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
         told.push(story(&world).lines().skip(4).collect::<Vec<_>>().join("\n"));
     }
     insta::assert_snapshot!(told.join("\n--\n"), @"

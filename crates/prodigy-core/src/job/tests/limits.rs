@@ -22,11 +22,11 @@ pub(super) fn lenient() -> ErrorPolicy {
     }
 }
 
-fn world(items: u32, fates: &[Fate]) -> World {
-    World { max_parallel: 50, ..World::new(items, lenient(), fates.to_vec()) }
+fn world(items: u32, fates: &[SimulatedOutcome]) -> JobHarness {
+    JobHarness { max_parallel: 50, ..JobHarness::new(items, lenient(), fates.to_vec()) }
 }
 
-fn resume(world: &mut World) {
+fn resume(world: &mut JobHarness) {
     let event = Event::JobResumed {
         version: "0".into(),
         workflow: None,
@@ -41,8 +41,8 @@ fn resume(world: &mut World) {
 }
 
 /// Tells the story of a journal: the events of these types, with the second they happened in.
-fn story(world: &World, types: &[&str]) -> String {
-    let line = |record: &Record| {
+fn story(world: &JobHarness, types: &[&str]) -> String {
+    let line = |record: &EventRecord| {
         let kind = record.event.event_type();
         types.contains(&kind).then(|| {
             let item = record.item_id.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -54,8 +54,8 @@ fn story(world: &World, types: &[&str]) -> String {
 
 #[test]
 fn a_limit_with_many_items_outstanding_starts_one_that_tries_and_then_the_rest() {
-    let mut world = world(8, &[Fate::Limited; 8]);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    let mut world = world(8, &[SimulatedOutcome::Limited; 8]);
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     let types = ["agent_started", "agent_released", "quota_paused", "quota_resumed"];
     insta::assert_snapshot!(story(&world, &types), @"
          0 agent_started item-001
@@ -92,7 +92,12 @@ fn a_limit_with_many_items_outstanding_starts_one_that_tries_and_then_the_rest()
 
 #[test]
 fn while_one_tries_nobody_else_starts_however_often_that_is_looked_at() {
-    let fates = [Fate::Limited, Fate::Limited, Fate::Limited, Fate::Hangs];
+    let fates = [
+        SimulatedOutcome::Limited,
+        SimulatedOutcome::Limited,
+        SimulatedOutcome::Limited,
+        SimulatedOutcome::Hangs,
+    ];
     let mut world = world(3, &fates);
     assert_eq!(world.run(usize::MAX), None, "the answer never comes");
     assert_eq!(world.run(usize::MAX), None, "nor when somebody looks again");
@@ -106,9 +111,15 @@ fn while_one_tries_nobody_else_starts_however_often_that_is_looked_at() {
 
 #[test]
 fn an_attempt_that_asks_no_agent_does_not_lift_a_limit_and_the_next_one_tries() {
-    let fates = [Fate::Limited, Fate::Limited, Fate::Limited, Fate::FailsEarly, Fate::Limited];
+    let fates = [
+        SimulatedOutcome::Limited,
+        SimulatedOutcome::Limited,
+        SimulatedOutcome::Limited,
+        SimulatedOutcome::FailsEarly,
+        SimulatedOutcome::Limited,
+    ];
     let mut world = world(3, &fates);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     let types = ["agent_started", "agent_failed", "quota_paused", "quota_resumed"];
     insta::assert_snapshot!(story(&world, &types), @"
       0 agent_started item-001
@@ -127,8 +138,11 @@ fn an_attempt_that_asks_no_agent_does_not_lift_a_limit_and_the_next_one_tries() 
 
 #[test]
 fn a_provider_without_room_does_not_lift_a_limit() {
-    let mut world = world(2, &[Fate::Limited, Fate::Limited, Fate::Overloaded]);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    let mut world = world(
+        2,
+        &[SimulatedOutcome::Limited, SimulatedOutcome::Limited, SimulatedOutcome::Overloaded],
+    );
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     insta::assert_snapshot!(story(&world, &["agent_started", "agent_failed", "quota_resumed"]), @"
      0 agent_started item-001
      0 agent_started item-002
@@ -142,8 +156,16 @@ fn a_provider_without_room_does_not_lift_a_limit() {
 
 #[test]
 fn a_job_ends_although_nobody_found_out_whether_a_limit_is_lifted() {
-    let mut world = world(2, &[Fate::Limited, Fate::Limited, Fate::FailsEarly, Fate::FailsEarly]);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    let mut world = world(
+        2,
+        &[
+            SimulatedOutcome::Limited,
+            SimulatedOutcome::Limited,
+            SimulatedOutcome::FailsEarly,
+            SimulatedOutcome::FailsEarly,
+        ],
+    );
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     insta::assert_snapshot!(story(&world, &["agent_started", "quota_resumed", "job_completed"]), @"
      0 agent_started item-001
      0 agent_started item-002
@@ -156,21 +178,29 @@ fn a_job_ends_although_nobody_found_out_whether_a_limit_is_lifted() {
 
 #[test]
 fn items_that_ask_no_agent_do_not_wait_for_a_limit() {
-    let mut world = World { asks: false, ..world(3, &[Fate::FailsEarly; 3]) };
+    let mut world = JobHarness { asks: false, ..world(3, &[SimulatedOutcome::FailsEarly; 3]) };
     world.run(6);
-    let limit = limit(Fate::Limited, world.now);
+    let limit = limit(SimulatedOutcome::Limited, world.now);
     let paused_until = limit.resets_at;
     let paused = QuotaPaused { limit, paused_until, waits: true, step: Some("setup.1".into()) };
     world.write(Event::QuotaPaused(Box::new(paused)).into());
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     assert_eq!(world.now, Timestamp::UNIX_EPOCH, "nobody waited");
     assert_eq!(world.most_at_once, 3);
 }
 
 #[test]
 fn a_limit_that_is_not_lifted_yet_is_waited_for_again() {
-    let mut world = world(2, &[Fate::Limited, Fate::Limited, Fate::Limited, Fate::Commits]);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    let mut world = world(
+        2,
+        &[
+            SimulatedOutcome::Limited,
+            SimulatedOutcome::Limited,
+            SimulatedOutcome::Limited,
+            SimulatedOutcome::Commits,
+        ],
+    );
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     insta::assert_snapshot!(story(&world, &["agent_started", "quota_paused", "quota_resumed"]), @"
       0 agent_started item-001
       0 agent_started item-002
@@ -185,13 +215,17 @@ fn a_limit_that_is_not_lifted_yet_is_waited_for_again() {
 
 #[test]
 fn a_run_that_may_not_wait_stops_and_goes_on_with_a_try_when_it_is_resumed() {
-    let mut world = World { waits: false, ..world(3, &[Fate::Limited; 3]) };
-    assert_eq!(world.run(usize::MAX), Some(Ending::Paused(PauseReason::UsageLimit)));
+    let mut world = JobHarness { waits: false, ..world(3, &[SimulatedOutcome::Limited; 3]) };
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Paused(PauseReason::UsageLimit)));
     resume(&mut world);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Paused(PauseReason::UsageLimit)), "too early");
+    assert_eq!(
+        world.run(usize::MAX),
+        Some(RunOutcome::Paused(PauseReason::UsageLimit)),
+        "too early"
+    );
     world.now = world.now.checked_add(Duration::from_secs(90)).unwrap();
     resume(&mut world);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     insta::assert_snapshot!(story(&world, &["agent_started", "quota_resumed", "job_paused"]), @"
          0 agent_started item-001
          0 agent_started item-002
@@ -210,18 +244,18 @@ fn a_wait_that_would_be_too_long_stops_the_job() {
     let ending = |max_wait| {
         let quota =
             QuotaPolicy { max_wait: Some(Duration::from_secs(max_wait)), ..QuotaPolicy::default() };
-        World { quota, ..world(1, &[Fate::Limited]) }.run(usize::MAX)
+        JobHarness { quota, ..world(1, &[SimulatedOutcome::Limited]) }.run(usize::MAX)
     };
-    assert_eq!(ending(59), Some(Ending::Paused(PauseReason::UsageLimit)));
-    assert_eq!(ending(66), Some(Ending::Completed));
+    assert_eq!(ending(59), Some(RunOutcome::Paused(PauseReason::UsageLimit)));
+    assert_eq!(ending(66), Some(RunOutcome::Completed));
     // One wait after another is one long wait.
     let max_wait = Some(Duration::from_secs(100));
     let quota = QuotaPolicy { max_wait, ..QuotaPolicy::default() };
-    let ending = World { quota, ..world(1, &[Fate::Limited; 2]) }.run(usize::MAX);
-    assert_eq!(ending, Some(Ending::Paused(PauseReason::UsageLimit)));
+    let ending = JobHarness { quota, ..world(1, &[SimulatedOutcome::Limited; 2]) }.run(usize::MAX);
+    assert_eq!(ending, Some(RunOutcome::Paused(PauseReason::UsageLimit)));
     let quota = QuotaPolicy { on_limit: OnLimit::Stop, ..QuotaPolicy::default() };
-    let ending = World { quota, ..world(1, &[Fate::Limited]) }.run(usize::MAX);
-    assert_eq!(ending, Some(Ending::Paused(PauseReason::UsageLimit)));
+    let ending = JobHarness { quota, ..world(1, &[SimulatedOutcome::Limited]) }.run(usize::MAX);
+    assert_eq!(ending, Some(RunOutcome::Paused(PauseReason::UsageLimit)));
 }
 
 #[test]
@@ -230,13 +264,17 @@ fn waiting_grows_when_nobody_says_how_long() {
     world.run(10);
     let mut waits = Vec::new();
     for _ in 0..6 {
-        let limit =
-            Limit { kind: LimitKind::Usage, resets_at: None, window: None, message: "m".into() };
-        let names = StepNames::default();
-        let surroundings = Surroundings {
+        let limit = QuotaLimit {
+            kind: QuotaKind::Usage,
+            resets_at: None,
+            window: None,
+            message: "m".into(),
+        };
+        let names = TopLevelSteps::default();
+        let surroundings = DecisionContext {
             names: &names,
             rules: None,
-            spending: Spending {
+            spending: SpendContext {
                 quota: &world.quota,
                 budget: &world.budget,
                 waits: true,
@@ -260,10 +298,10 @@ fn waiting_grows_when_nobody_says_how_long() {
 
 #[test]
 fn without_money_the_job_stops_and_a_resume_tries_with_one() {
-    let mut world = world(4, &[Fate::Broke; 4]);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Paused(PauseReason::OutOfCredits)));
+    let mut world = world(4, &[SimulatedOutcome::Broke; 4]);
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Paused(PauseReason::OutOfCredits)));
     resume(&mut world);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     insta::assert_snapshot!(story(&world, &["agent_started", "quota_paused", "quota_resumed", "job_paused"]), @"
         0 agent_started item-001
         0 agent_started item-002
@@ -281,9 +319,10 @@ fn without_money_the_job_stops_and_a_resume_tries_with_one() {
 
 #[test]
 fn a_provider_without_room_gets_half_as_many_and_then_one_more_each_time() {
-    let fates = [vec![Fate::Overloaded; 8], vec![Fate::Commits; 40]].concat();
-    let mut world = World { max_parallel: 8, ..world(20, &fates) };
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    let fates =
+        [vec![SimulatedOutcome::Overloaded; 8], vec![SimulatedOutcome::Commits; 40]].concat();
+    let mut world = JobHarness { max_parallel: 8, ..world(20, &fates) };
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     let changes: Vec<u32> = world
         .journal
         .iter()
@@ -300,8 +339,8 @@ fn a_provider_without_room_gets_half_as_many_and_then_one_more_each_time() {
 #[test]
 fn a_job_stops_when_its_money_is_spent_and_goes_on_with_more() {
     let budget = Budget { job_usd: Some(1.0), ..Budget::default() };
-    let mut world = World { max_parallel: 2, budget, cost_usd: 0.3, ..world(9, &[]) };
-    assert_eq!(world.run(usize::MAX), Some(Ending::Paused(PauseReason::Budget)));
+    let mut world = JobHarness { max_parallel: 2, budget, cost_usd: 0.3, ..world(9, &[]) };
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Paused(PauseReason::Budget)));
     let done = world.job.map.as_ref().unwrap().counts.successful;
     assert_eq!(done, 4, "what was under way came to its end");
     let over = world.job.overspent.unwrap();
@@ -309,24 +348,29 @@ fn a_job_stops_when_its_money_is_spent_and_goes_on_with_more() {
     assert_eq!(over.message(), "the job has cost $1.20, and its budget is $1.00");
     world.budget.job_usd = Some(10.0);
     resume(&mut world);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
 }
 
 #[test]
 fn money_that_is_spent_does_not_keep_a_job_from_what_costs_nothing() {
     let budget = Budget { job_usd: Some(1.0), on_exceeded: OnExceeded::Stop, ..Budget::default() };
-    let mut world = World { budget, cost_usd: 1.0, max_parallel: 1, ..world(1, &[]) };
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed), "only reduce and merge are left");
-    let mut world = World { budget, cost_usd: 1.0, asks: false, ..super::limits::world(3, &[]) };
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed), "no item asks an agent");
+    let mut world = JobHarness { budget, cost_usd: 1.0, max_parallel: 1, ..world(1, &[]) };
+    assert_eq!(
+        world.run(usize::MAX),
+        Some(RunOutcome::Completed),
+        "only reduce and merge are left"
+    );
+    let mut world =
+        JobHarness { budget, cost_usd: 1.0, asks: false, ..super::limits::world(3, &[]) };
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed), "no item asks an agent");
 }
 
 #[test]
 fn a_budget_is_spent_although_its_parts_have_no_exact_form() {
     // The sum of ten dimes is a little less than a dollar.
     let budget = Budget { job_usd: Some(1.0), ..Budget::default() };
-    let mut world = World { budget, cost_usd: 0.1, max_parallel: 1, ..world(12, &[]) };
-    assert_eq!(world.run(usize::MAX), Some(Ending::Paused(PauseReason::Budget)));
+    let mut world = JobHarness { budget, cost_usd: 0.1, max_parallel: 1, ..world(12, &[]) };
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Paused(PauseReason::Budget)));
     assert!(world.job.cost_usd < 1.0, "{}", world.job.cost_usd);
     assert_eq!(world.job.map.unwrap().counts.successful, 10);
 }
@@ -335,7 +379,8 @@ fn a_budget_is_spent_although_its_parts_have_no_exact_form() {
 fn fewer_items_start_when_a_limit_comes_closer() {
     let most = |share: f64| {
         let quota = QuotaPolicy { throttle_at: Some(0.8), ..QuotaPolicy::default() };
-        let mut world = World { quota, max_parallel: 10, ..world(40, &[Fate::Hangs; 40]) };
+        let mut world =
+            JobHarness { quota, max_parallel: 10, ..world(40, &[SimulatedOutcome::Hangs; 40]) };
         world.run(6);
         let event = Event::QuotaWarned { share, window: None, resets_at: None };
         world.write(event.into());
@@ -349,7 +394,8 @@ fn fewer_items_start_when_a_limit_comes_closer() {
 fn as_many_as_usual_start_once_a_limit_that_came_close_begins_anew() {
     let most = |later: u64| {
         let quota = QuotaPolicy { throttle_at: Some(0.8), ..QuotaPolicy::default() };
-        let mut world = World { quota, max_parallel: 10, ..world(40, &[Fate::Hangs; 40]) };
+        let mut world =
+            JobHarness { quota, max_parallel: 10, ..world(40, &[SimulatedOutcome::Hangs; 40]) };
         world.run(6);
         let resets_at = world.now.checked_add(Duration::from_secs(60)).ok();
         world.write(Event::QuotaWarned { share: 0.9, window: None, resets_at }.into());
@@ -362,8 +408,14 @@ fn as_many_as_usual_start_once_a_limit_that_came_close_begins_anew() {
 
 #[test]
 fn nobody_starts_in_the_place_of_one_that_found_a_provider_without_room() {
-    let fates = [Fate::Overloaded, Fate::Hangs, Fate::Hangs, Fate::Hangs, Fate::Hangs];
-    let mut world = World { max_parallel: 4, ..world(8, &fates) };
+    let fates = [
+        SimulatedOutcome::Overloaded,
+        SimulatedOutcome::Hangs,
+        SimulatedOutcome::Hangs,
+        SimulatedOutcome::Hangs,
+        SimulatedOutcome::Hangs,
+    ];
+    let mut world = JobHarness { max_parallel: 4, ..world(8, &fates) };
     assert_eq!(world.run(usize::MAX), None, "no answer comes");
     // Two may be under way, and three are.
     let begun = world.journal.iter().filter(|it| it.event.event_type() == "agent_started").count();
@@ -379,9 +431,9 @@ fn an_item_that_waits_longer_than_the_circuit_is_open_is_not_forgotten() {
         timeout: Duration::from_millis(1),
         half_open_requests: one,
     };
-    let mut world = world(1, &[Fate::Overloaded]);
+    let mut world = world(1, &[SimulatedOutcome::Overloaded]);
     world.policy.circuit_breaker = Some(config);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
 }
 
 proptest! {
@@ -395,15 +447,15 @@ proptest! {
         policy in policies(),
         fates in fates(),
     ) {
-        let mut world = World::new(items, policy, fates);
+        let mut world = JobHarness::new(items, policy, fates);
         let mut runs = 0;
-        while world.run(usize::MAX) != Some(Ending::Completed) {
+        while world.run(usize::MAX) != Some(RunOutcome::Completed) {
             runs += 1;
             prop_assert!(runs < 200);
             resume(&mut world);
         }
         let mut job = Job::default();
-        let mut before: Option<&Record> = None;
+        let mut before: Option<&EventRecord> = None;
         for record in &world.journal {
             let paused = job.quota.clone();
             if let Event::QuotaResumed {} = record.event {

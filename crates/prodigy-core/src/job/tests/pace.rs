@@ -4,12 +4,12 @@ use super::{
     replays::{asked, dead, plain},
     *,
 };
-use crate::replay::Velocity;
+use crate::replay::ReplayVelocity;
 
 /// Returns a velocity: a rate such as `6/min`, how many at once, the waves, and the share of
 /// failures that is too large.
-fn velocity(rate: &str, at_once: u32, waves: &[u32], ratio: Option<f64>) -> Velocity {
-    Velocity {
+fn velocity(rate: &str, at_once: u32, waves: &[u32], ratio: Option<f64>) -> ReplayVelocity {
+    ReplayVelocity {
         rate: (!rate.is_empty()).then(|| rate.parse().unwrap()),
         concurrency: NonZeroU32::new(at_once),
         canary: waves.iter().map(|size| NonZeroU32::new(*size).unwrap()).collect(),
@@ -17,7 +17,7 @@ fn velocity(rate: &str, at_once: u32, waves: &[u32], ratio: Option<f64>) -> Velo
     }
 }
 
-pub(super) fn velocities() -> impl Strategy<Value = Velocity> {
+pub(super) fn velocities() -> impl Strategy<Value = ReplayVelocity> {
     let rate = prop::option::of(1_u32..20).prop_map(|n| n.map(|n| format!("{n}/min")));
     let waves = prop_oneof![Just(vec![]), Just(vec![1]), Just(vec![1, 5]), Just(vec![2, 2, 3])];
     (rate, 0_u32..4, waves, prop::option::of(0.0..1.0)).prop_map(|(rate, at_once, waves, ratio)| {
@@ -26,26 +26,26 @@ pub(super) fn velocities() -> impl Strategy<Value = Velocity> {
 }
 
 /// Replays all items of a job that died, with what becomes of the replays.
-fn replayed(items: u32, velocity: Velocity, fates: Vec<Fate>) -> World {
+fn replayed(items: u32, velocity: ReplayVelocity, fates: Vec<SimulatedOutcome>) -> JobHarness {
     let mut world = dead(items, plain());
     world.fates = fates.into_iter();
     let all: Vec<u32> = (0..items).collect();
     let event = asked(&mut world, &all, true, velocity);
     world.write(event.into());
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     world
 }
 
 /// Returns when which items were claimed.
-fn claims(world: &World) -> Vec<(Timestamp, u32)> {
+fn claims(world: &JobHarness) -> Vec<(Timestamp, u32)> {
     let map = world.job.map.as_ref().unwrap();
     let claims = world.journal.iter().filter(|r| r.event.event_type() == "replay_started");
     claims.map(|r| (r.timestamp, map.find(r.item_id.as_ref().unwrap()).unwrap().0)).collect()
 }
 
-fn stopped(world: &World) -> Vec<String> {
-    let show = |stopped: &Stopped| {
-        let Stopped { pattern, untried, why, .. } = stopped;
+fn stopped(world: &JobHarness) -> Vec<String> {
+    let show = |stopped: &AbortedCause| {
+        let AbortedCause { pattern, untried, why, .. } = stopped;
         format!("{untried} of {pattern}: {why:?}")
     };
     world.replays.stopped().map(show).collect()
@@ -60,17 +60,17 @@ fn a_rate_spaces_the_claims() {
 
 #[test]
 fn a_rate_holds_over_runs() {
-    let mut world = replayed(1, velocity("1/h", 0, &[], None), vec![Fate::Fails]);
+    let mut world = replayed(1, velocity("1/h", 0, &[], None), vec![SimulatedOutcome::Fails]);
     let event = asked(&mut world, &[0], true, velocity("1/h", 0, &[], None));
     world.write(event.into());
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     let seconds: Vec<i64> = claims(&world).iter().map(|(at, _)| at.as_second()).collect();
     assert_eq!(seconds, [0, 3600]);
 }
 
 #[test]
 fn a_canary_that_fails_with_the_same_error_stops_its_group() {
-    let world = replayed(10, velocity("", 0, &[1, 5], None), vec![Fate::Fails]);
+    let world = replayed(10, velocity("", 0, &[1, 5], None), vec![SimulatedOutcome::Fails]);
     assert_eq!(claims(&world).len(), 1);
     insta::assert_snapshot!(stopped(&world).join("\n"), @"9 of CommandFailed::exit code <n>: Canary");
     let map = world.job.map.as_ref().unwrap();
@@ -79,10 +79,10 @@ fn a_canary_that_fails_with_the_same_error_stops_its_group() {
 
 #[test]
 fn a_canary_that_fails_with_another_error_stops_nothing_by_itself() {
-    let world = replayed(4, velocity("", 0, &[1, 5], None), vec![Fate::TimesOut]);
+    let world = replayed(4, velocity("", 0, &[1, 5], None), vec![SimulatedOutcome::TimesOut]);
     assert_eq!(claims(&world).len(), 4);
     assert_eq!(stopped(&world), Vec::<String>::new());
-    let world = replayed(4, velocity("", 0, &[1, 5], Some(0.3)), vec![Fate::TimesOut]);
+    let world = replayed(4, velocity("", 0, &[1, 5], Some(0.3)), vec![SimulatedOutcome::TimesOut]);
     insta::assert_snapshot!(stopped(&world).join("\n"), @"3 of CommandFailed::exit code <n>: Failures { failed: 1, ended: 1, ratio: 0.3 }");
 }
 
@@ -107,22 +107,25 @@ fn a_wave_begins_when_the_one_before_has_ended() {
 
 #[test]
 fn too_large_a_share_of_failures_stops_the_last_wave_for_good() {
-    let fates = [Fate::Fails, Fate::Succeeds].repeat(4);
+    let fates = [SimulatedOutcome::Fails, SimulatedOutcome::Succeeds].repeat(4);
     let world = replayed(20, velocity("", 2, &[], Some(0.4)), fates);
     insta::assert_snapshot!(stopped(&world).join("\n"), @"14 of CommandFailed::exit code <n>: Failures { failed: 3, ended: 5, ratio: 0.4 }");
-    let few = replayed(4, velocity("", 2, &[], Some(0.4)), vec![Fate::Fails; 4]);
+    let few = replayed(4, velocity("", 2, &[], Some(0.4)), vec![SimulatedOutcome::Fails; 4]);
     assert_eq!(claims(&few).len(), 4, "four failures tell little");
 }
 
 #[test]
 fn one_group_that_stops_does_not_stop_another() {
-    let mut world =
-        World::new(6, plain(), [vec![Fate::Fails; 3], vec![Fate::TimesOut; 3]].concat());
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
-    world.fates = vec![Fate::Fails].into_iter();
+    let mut world = JobHarness::new(
+        6,
+        plain(),
+        [vec![SimulatedOutcome::Fails; 3], vec![SimulatedOutcome::TimesOut; 3]].concat(),
+    );
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
+    world.fates = vec![SimulatedOutcome::Fails].into_iter();
     let event = asked(&mut world, &[0, 1, 2, 3, 4, 5], true, velocity("", 1, &[1], None));
     world.write(event.into());
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     let places: Vec<u32> = claims(&world).into_iter().map(|(_, at)| at).collect();
     assert_eq!(places, [0, 3, 4, 5]);
     insta::assert_snapshot!(stopped(&world).join("\n"), @"2 of CommandFailed::exit code <n>: Canary");
@@ -134,7 +137,7 @@ fn what_is_refused_makes_room_in_its_wave() {
     world.refused = [0, 2].into();
     let event = asked(&mut world, &[0, 1, 2, 3, 4], true, velocity("", 0, &[1], None));
     world.write(event.into());
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     let places: Vec<u32> = claims(&world).into_iter().map(|(_, at)| at).collect();
     assert_eq!(places, [1, 3, 4]);
     let map = world.job.map.as_ref().unwrap();
@@ -154,14 +157,14 @@ proptest! {
         refused in prop::collection::btree_set(0_u32..30, 0..5),
     ) {
         let mut world = dead(items, plain());
-        let fates: Vec<Fate> =
-            fates.into_iter().filter(|fate| !matches!(fate, Fate::Hangs)).collect();
+        let fates: Vec<SimulatedOutcome> =
+            fates.into_iter().filter(|fate| !matches!(fate, SimulatedOutcome::Hangs)).collect();
         world.fates = fates.into_iter();
         world.refused = refused.clone();
         let all: Vec<u32> = (0..items).collect();
         let event = asked(&mut world, &all, true, velocity.clone());
         world.write(event.into());
-        prop_assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+        prop_assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
 
         let claims = claims(&world);
         let mut places: Vec<u32> = claims.iter().map(|(_, at)| *at).collect();

@@ -1,20 +1,25 @@
 //! Properties of dead letters that are tried again.
 
 use super::{pace::velocities, *};
-use crate::{event::Reopened, replay::Velocity, signature::Signature};
+use crate::{event::JobReopening, replay::ReplayVelocity, signature::ErrorSignature};
 
 /// Sets up a run that replays the dead letters at these places that can be found, and nothing
 /// else if `only`; returns the event of its resume.
-pub(super) fn asked(world: &mut World, chosen: &[u32], only: bool, velocity: Velocity) -> Event {
+pub(super) fn asked(
+    world: &mut JobHarness,
+    chosen: &[u32],
+    only: bool,
+    velocity: ReplayVelocity,
+) -> Event {
     let map = world.job.map.as_ref().unwrap();
-    let dead = |at: &&u32| map.item(**at).is_some_and(|item| item.stage == Stage::DeadLettered);
+    let dead = |at: &&u32| map.item(**at).is_some_and(|item| item.stage == ItemStage::DeadLettered);
     let wanted: Vec<_> = chosen.iter().filter(dead).map(|at| (*at, cause(world, *at))).collect();
-    let mut replays = Replays::new(only, "somebody".into(), None, velocity);
+    let mut replays = ReplayScheduler::new(only, "somebody".into(), None, velocity);
     replays.want(wanted.iter().map(|(at, cause)| (*at, &*cause.hash, &*cause.pattern)));
     world.replays = replays;
     let is_over = world.job.phases_done.contains(&PhaseName::Map);
     let reopened = (is_over && !wanted.is_empty())
-        .then(|| Reopened { rerun_reduce: only, base_commit: Some("newer".into()) });
+        .then(|| JobReopening { rerun_reduce: only, base_commit: Some("newer".into()) });
     Event::JobResumed {
         version: "0".into(),
         workflow: None,
@@ -28,19 +33,19 @@ pub(super) fn asked(world: &mut World, chosen: &[u32], only: bool, velocity: Vel
 }
 
 /// Returns why an item died last.
-fn cause(world: &World, at: u32) -> Signature {
+fn cause(world: &JobHarness, at: u32) -> ErrorSignature {
     let id = &world.job.map.as_ref().unwrap().item(at).unwrap().id;
     let of_item = world.journal.iter().rev().filter(|record| record.item_id.as_ref() == Some(id));
     let mut deaths = of_item.filter_map(|record| {
         let Event::ItemDeadLettered { failure, .. } = &record.event else { return None };
-        Some(Signature::of(failure, id))
+        Some(ErrorSignature::of(failure, id))
     });
     deaths.next().unwrap()
 }
 
 /// Checks that nothing of an item runs after its death without a claim, and nothing after its
 /// success.
-fn check_claims(journal: &[Record]) -> Result<(), TestCaseError> {
+fn check_claims(journal: &[EventRecord]) -> Result<(), TestCaseError> {
     let (mut dead, mut done) =
         (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
     for record in journal {
@@ -81,15 +86,15 @@ proptest! {
         ),
         refused in prop::collection::btree_set(0_u32..10, 0..3),
     ) {
-        let mut world = World::new(items, policy, fates);
+        let mut world = JobHarness::new(items, policy, fates);
         for _ in 0..200 {
-            if world.run(usize::MAX) == Some(Ending::Completed) {
+            if world.run(usize::MAX) == Some(RunOutcome::Completed) {
                 break;
             }
             let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None, try_now: false };
             world.write(resumed.into());
         }
-        prop_assert!(matches!(world.job.end, Some(End::Completed(_))));
+        prop_assert!(matches!(world.job.end, Some(JobOutcome::Completed(_))));
         world.refused = refused;
         for (chosen, only, crash, velocity) in rounds {
             let event = asked(&mut world, &chosen, only, velocity);
@@ -102,16 +107,16 @@ proptest! {
             }
             prop_assert_eq!(&folded, &world.job, "the journal rebuilds the job");
         }
-        world.replays = Replays::default();
+        world.replays = ReplayScheduler::default();
         for _ in 0..200 {
-            if matches!(world.job.end, Some(End::Completed(_))) {
+            if matches!(world.job.end, Some(JobOutcome::Completed(_))) {
                 break;
             }
             let resumed = Event::JobResumed { version: "0".into(), workflow: None, reopened: None, found: None, budget: None, options: None, into: None, try_now: false };
             world.write(resumed.into());
             world.run(usize::MAX);
         }
-        prop_assert!(matches!(world.job.end, Some(End::Completed(_))), "{:?}", world.job.end);
+        prop_assert!(matches!(world.job.end, Some(JobOutcome::Completed(_))), "{:?}", world.job.end);
         let map = world.job.map.as_ref().unwrap();
         prop_assert!(map.is_finished() && map.is_conserved());
         check_claims(&world.journal)?;
@@ -122,9 +127,9 @@ proptest! {
 }
 
 /// Runs a job of which every item fails once.
-pub(super) fn dead(items: u32, policy: ErrorPolicy) -> World {
-    let mut world = World::new(items, policy, vec![Fate::Fails; items as usize]);
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+pub(super) fn dead(items: u32, policy: ErrorPolicy) -> JobHarness {
+    let mut world = JobHarness::new(items, policy, vec![SimulatedOutcome::Fails; items as usize]);
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     world
 }
 
@@ -147,9 +152,9 @@ pub(super) fn plain() -> ErrorPolicy {
 #[test]
 fn only_the_dead_letters_asked_for_are_claimed() {
     let mut world = dead(4, plain());
-    let event = asked(&mut world, &[1, 3], true, Velocity::default());
+    let event = asked(&mut world, &[1, 3], true, ReplayVelocity::default());
     world.write(event.into());
-    assert_eq!(world.run(usize::MAX), Some(Ending::Completed));
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::Completed));
     let map = world.job.map.as_ref().unwrap();
     let stages: Vec<_> = map
         .items
@@ -205,13 +210,13 @@ fn only_the_dead_letters_asked_for_are_claimed() {
 #[test]
 fn unfinished_items_wait_while_dead_letters_are_replayed() {
     let policy = ErrorPolicy { max_failures: NonZeroU32::new(2), ..plain() };
-    let mut world = World::new(9, policy, vec![Fate::Fails; 3]);
-    assert_eq!(world.run(usize::MAX), Some(Ending::StoppedByPolicy));
+    let mut world = JobHarness::new(9, policy, vec![SimulatedOutcome::Fails; 3]);
+    assert_eq!(world.run(usize::MAX), Some(RunOutcome::StoppedByPolicy));
     let before = world.job.map.as_ref().unwrap().pending();
-    let event = asked(&mut world, &[0, 1, 2], true, Velocity::default());
+    let event = asked(&mut world, &[0, 1, 2], true, ReplayVelocity::default());
     world.write(event.into());
     let ending = world.run(usize::MAX);
-    assert_eq!(ending, Some(Ending::Paused(crate::event::PauseReason::ItemsOutstanding)));
+    assert_eq!(ending, Some(RunOutcome::Paused(crate::event::PauseReason::ItemsOutstanding)));
     let map = world.job.map.as_ref().unwrap();
     assert_eq!((map.pending(), map.counts.dead_lettered), (before, 0));
 }

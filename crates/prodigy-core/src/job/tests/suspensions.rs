@@ -4,15 +4,19 @@ use super::{limits::lenient, *};
 use crate::event::BudgetScope;
 
 /// Returns a world whose only item is under way.
-fn under_way() -> World {
-    let mut world = World::new(1, lenient(), vec![Fate::Hangs]);
+fn under_way() -> JobHarness {
+    let mut world = JobHarness::new(1, lenient(), vec![SimulatedOutcome::Hangs]);
     world.run(usize::MAX);
     assert_eq!(world.job.map.as_ref().map(MapState::under_way), Some(1));
     world
 }
 
 /// Cuts the item off, and returns the types of the events that follow.
-fn cut_off(world: &mut World, cut_off: CutOff, finished_steps: u32) -> Vec<&'static str> {
+fn cut_off(
+    world: &mut JobHarness,
+    cut_off: SuspensionCause,
+    finished_steps: u32,
+) -> Vec<&'static str> {
     let work = Box::new(WorkSuspended { finished_steps, counted: true, ..suspended() });
     let (agent, item) = (AgentId::new(1), 0);
     let input = ItemInput::CutOff {
@@ -24,22 +28,22 @@ fn cut_off(world: &mut World, cut_off: CutOff, finished_steps: u32) -> Vec<&'sta
         cost_usd: 0.0,
         secured: true,
     };
-    let decision = world.tell(Input::Item(input));
+    let decision = world.tell(JobInput::Item(input));
     decision.facts.iter().map(|fact| fact.event.event_type()).collect()
 }
 
 /// Starts the item once more.
-fn restart(world: &mut World) {
+fn restart(world: &mut JobHarness) {
     let item_id = world.job.map.as_ref().and_then(|map| map.item(0)).map(|item| item.id.clone());
     let event = Event::AgentStarted { attempt: 1, correlation_id: "c".into() };
-    world.write(Fact { agent_id: Some(AgentId::new(1)), item_id, event });
+    world.write(NewEvent { agent_id: Some(AgentId::new(1)), item_id, event });
 }
 
-fn usage_limit() -> CutOff {
-    CutOff::Limit(limit(Fate::Limited, Timestamp::UNIX_EPOCH))
+fn usage_limit() -> SuspensionCause {
+    SuspensionCause::Limit(limit(SimulatedOutcome::Limited, Timestamp::UNIX_EPOCH))
 }
 
-fn work(world: &World) -> &SuspendedWork {
+fn work(world: &JobHarness) -> &SuspendedWork {
     world.job.map.as_ref().unwrap().item(0).unwrap().suspended.as_deref().unwrap()
 }
 
@@ -65,7 +69,7 @@ fn work_without_a_further_finished_step_is_given_up_after_its_restarts() {
     let told = cut_off(&mut world, usage_limit(), 2);
     assert_eq!(told, ["agent_failed", "item_dead_lettered"]);
     let died = world.job.map.as_ref().unwrap().item(0).unwrap();
-    assert_eq!((&died.stage, &died.suspended), (&Stage::DeadLettered, &None));
+    assert_eq!((&died.stage, &died.suspended), (&ItemStage::DeadLettered, &None));
 }
 
 #[test]
@@ -81,9 +85,9 @@ fn a_further_finished_step_begins_the_count_anew() {
 #[test]
 fn a_spent_budget_suspends_without_counting() {
     let mut world = under_way();
-    let spent = Overspent { scope: BudgetScope::Job, limit_usd: 1.0, spent_usd: 2.0 };
+    let spent = BudgetOverrun { scope: BudgetScope::Job, limit_usd: 1.0, spent_usd: 2.0 };
     for _ in 0..9 {
-        let told = cut_off(&mut world, CutOff::Budget(spent), 0);
+        let told = cut_off(&mut world, SuspensionCause::Budget(spent), 0);
         assert_eq!(told.first(), Some(&"work_suspended"));
         assert_eq!(work(&world).cut_offs, 0);
         restart(&mut world);
@@ -93,8 +97,8 @@ fn a_spent_budget_suspends_without_counting() {
 
 #[test]
 fn other_items_leave_the_worktree_of_suspended_work_alone() {
-    let fates = vec![Fate::Limited, Fate::Limited, Fate::Hangs];
-    let mut world = World { max_parallel: 1, ..World::new(2, lenient(), fates) };
+    let fates = vec![SimulatedOutcome::Limited, SimulatedOutcome::Limited, SimulatedOutcome::Hangs];
+    let mut world = JobHarness { max_parallel: 1, ..JobHarness::new(2, lenient(), fates) };
     world.run(usize::MAX);
     let map = world.job.map.as_ref().unwrap();
     let reserved = map.item(0).and_then(|item| item.suspended.as_deref()).unwrap().agent;

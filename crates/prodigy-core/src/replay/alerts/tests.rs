@@ -3,10 +3,10 @@
 use super::*;
 use crate::{
     Timestamp,
-    audit::{AuditAction, AuditOutcome, AuditRecord, ChainHead, IdentityKind, NewRecord},
+    audit::{AuditAction, AuditOutcome, AuditRecord, ChainHead, IdentityKind, NewAuditRecord},
     dlq::{CommitState, EntryStatus},
-    failure::FailureKind,
-    replay::Sighting,
+    failure::ReasonCode,
+    replay::HealthSample,
 };
 
 const MINUTE: i64 = 60;
@@ -19,31 +19,31 @@ fn ago(seconds: i64) -> Timestamp {
 
 /// One or more dead letters that are alike.
 #[derive(Clone, Copy)]
-struct Dead {
+struct SampleEntries {
     count: u64,
     ago: i64,
     status: EntryStatus,
-    reason: FailureKind,
+    reason: ReasonCode,
     commit_state: CommitState,
 }
 
-impl Default for Dead {
+impl Default for SampleEntries {
     fn default() -> Self {
         Self {
             count: 1,
             ago: 2 * HOUR,
             status: EntryStatus::Open,
-            reason: FailureKind::CommandFailed,
+            reason: ReasonCode::CommandFailed,
             commit_state: CommitState::Local,
         }
     }
 }
 
-fn vitals(all: &[Dead]) -> Vitals {
-    let mut vitals = Vitals::new(ago(0));
+fn vitals(all: &[SampleEntries]) -> DlqHealth {
+    let mut vitals = DlqHealth::new(ago(0));
     for dead in all {
         for number in 0..dead.count {
-            vitals.take(&Sighting {
+            vitals.take(&HealthSample {
                 owner: None,
                 job: &"job".parse().unwrap(),
                 item: &format!("item-{number:03}").parse().unwrap(),
@@ -64,19 +64,19 @@ fn record(
     at: i64,
 ) -> AuditRecord {
     let job = "job".parse().unwrap();
-    let said = NewRecord::new("ada", IdentityKind::Asserted, action, job);
-    ChainHead::start().append(NewRecord { entries, outcome, ..said }, ago(at))
+    let said = NewAuditRecord::new("ada", IdentityKind::Asserted, action, job);
+    ChainHead::start().append(NewAuditRecord { entries, outcome, ..said }, ago(at))
 }
 
-fn told(vitals: &Vitals) -> String {
-    let alerts = alerts(vitals, &Alerts::usual());
+fn told(vitals: &DlqHealth) -> String {
+    let alerts = alerts(vitals, &AlertRules::usual());
     let lines = alerts.iter().map(|one| format!("{}: {}", one.kind.name(), one.text));
     lines.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn a_long_queue_alone_is_no_reason() {
-    let dead = Dead { count: 100_000, ..Dead::default() };
+    let dead = SampleEntries { count: 100_000, ..SampleEntries::default() };
     assert_eq!(told(&vitals(&[dead])), "");
     assert_eq!(vitals(&[dead]).open(), 100_000);
     assert_eq!(told(&vitals(&[])), "");
@@ -84,18 +84,18 @@ fn a_long_queue_alone_is_no_reason() {
 
 #[test]
 fn growth_counts_above_the_limit_and_above_what_is_usual() {
-    let lately = |count| Dead { count, ago: 9 * MINUTE, ..Dead::default() };
-    let before = |count| Dead { count, ago: 11 * MINUTE, ..Dead::default() };
+    let lately = |count| SampleEntries { count, ago: 9 * MINUTE, ..SampleEntries::default() };
+    let before = |count| SampleEntries { count, ago: 11 * MINUTE, ..SampleEntries::default() };
     assert_eq!(told(&vitals(&[lately(50)])), "");
     insta::assert_snapshot!(told(&vitals(&[lately(51), before(144)])), @"growth: 5.1 items died per minute in the last 10 minutes, more than 5 and more than 3 times the 0.10 of the day before");
     // 1440 minutes with 1.7 each are as many as to make 5.1 no more than three times that.
     assert_eq!(told(&vitals(&[lately(51), before(2448)])), "");
     // What is closed by now has died all the same; what is older than a day does not count.
-    let closed = Dead { status: EntryStatus::Resolved, ..lately(51) };
-    let old = Dead { ago: 25 * HOUR, status: EntryStatus::Dropped, ..before(5000) };
+    let closed = SampleEntries { status: EntryStatus::Resolved, ..lately(51) };
+    let old = SampleEntries { ago: 25 * HOUR, status: EntryStatus::Dropped, ..before(5000) };
     assert!(told(&vitals(&[closed, old])).starts_with("growth: "));
     // A clock that was set back must not hide anything.
-    assert!(told(&vitals(&[Dead { ago: -HOUR, ..lately(51) }])).starts_with("growth: "));
+    assert!(told(&vitals(&[SampleEntries { ago: -HOUR, ..lately(51) }])).starts_with("growth: "));
 }
 
 #[test]
@@ -125,10 +125,11 @@ fn denials_count_if_there_are_enough_decisions() {
 
 #[test]
 fn what_is_unknown_for_long_is_grave() {
-    let unknown = |ago| Dead { ago, commit_state: CommitState::Unknown, ..Dead::default() };
+    let unknown =
+        |ago| SampleEntries { ago, commit_state: CommitState::Unknown, ..SampleEntries::default() };
     assert_eq!(told(&vitals(&[unknown(30 * MINUTE)])), "");
     insta::assert_snapshot!(told(&vitals(&[unknown(10), unknown(31 * MINUTE + 7)])), @"unknown_commits: what `item-000` of job `job` changed outside has been unknown for 31m, longer than 30m; 2 in all");
-    let closed = Dead { status: EntryStatus::Resolved, ..unknown(HOUR) };
+    let closed = SampleEntries { status: EntryStatus::Resolved, ..unknown(HOUR) };
     assert_eq!(told(&vitals(&[closed])), "");
     let grave: Vec<_> = AlertKind::ALL.iter().filter(|kind| kind.is_grave()).collect();
     assert_eq!(grave, [&AlertKind::UnknownCommits, &AlertKind::Audit]);
@@ -136,8 +137,13 @@ fn what_is_unknown_for_long_is_grave() {
 
 #[test]
 fn entries_without_a_reason_count_if_there_are_enough() {
-    let unclassified = |count| Dead { count, reason: FailureKind::Unclassified, ..Dead::default() };
-    let known = |count| Dead { count, status: EntryStatus::Replaying, ..Dead::default() };
+    let unclassified = |count| SampleEntries {
+        count,
+        reason: ReasonCode::Unclassified,
+        ..SampleEntries::default()
+    };
+    let known =
+        |count| SampleEntries { count, status: EntryStatus::Replaying, ..SampleEntries::default() };
     assert_eq!(told(&vitals(&[unclassified(19)])), "");
     assert_eq!(told(&vitals(&[unclassified(1), known(19)])), "");
     insta::assert_snapshot!(told(&vitals(&[unclassified(2), known(18)])), @"unclassified: 2 of 20 entries have no known reason: 10%, more than 5%");
@@ -145,32 +151,32 @@ fn entries_without_a_reason_count_if_there_are_enough() {
 
 #[test]
 fn an_entry_that_nobody_looks_at_is_told() {
-    let dead = |ago| Dead { ago, ..Dead::default() };
+    let dead = |ago| SampleEntries { ago, ..SampleEntries::default() };
     assert_eq!(told(&vitals(&[dead(24 * HOUR)])), "");
     insta::assert_snapshot!(told(&vitals(&[dead(5), dead(49 * HOUR)])), @"oldest: `item-000` of job `job` has been open for 2d 01h, longer than 1d 00h");
 }
 
 #[test]
 fn a_trail_that_is_broken_comes_first() {
-    let mut vitals = vitals(&[Dead { ago: 49 * HOUR, ..Dead::default() }]);
+    let mut vitals = vitals(&[SampleEntries { ago: 49 * HOUR, ..SampleEntries::default() }]);
     vitals.audit_fault = Some("broken at line 3".to_owned());
-    let kinds: Vec<_> = alerts(&vitals, &Alerts::usual()).iter().map(|one| one.kind).collect();
+    let kinds: Vec<_> = alerts(&vitals, &AlertRules::usual()).iter().map(|one| one.kind).collect();
     assert_eq!(kinds, [AlertKind::Audit, AlertKind::Oldest]);
 }
 
 #[test]
 fn what_no_rule_asks_for_is_not_told() {
-    let everything = Dead {
+    let everything = SampleEntries {
         count: 100,
         ago: 0,
-        reason: FailureKind::Unclassified,
+        reason: ReasonCode::Unclassified,
         commit_state: CommitState::Unknown,
-        ..Dead::default()
+        ..SampleEntries::default()
     };
-    let mut vitals = vitals(&[everything, Dead { ago: 100 * HOUR, ..everything }]);
+    let mut vitals = vitals(&[everything, SampleEntries { ago: 100 * HOUR, ..everything }]);
     vitals.take_record(&record(AuditOutcome::Denied, AuditAction::Replay, Some(9), 0));
-    assert_eq!(alerts(&vitals, &Alerts::default()), []);
-    let kinds: Vec<_> = alerts(&vitals, &Alerts::usual()).iter().map(|one| one.kind).collect();
+    assert_eq!(alerts(&vitals, &AlertRules::default()), []);
+    let kinds: Vec<_> = alerts(&vitals, &AlertRules::usual()).iter().map(|one| one.kind).collect();
     assert_eq!(kinds.len(), 5);
     for kind in AlertKind::ALL {
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());

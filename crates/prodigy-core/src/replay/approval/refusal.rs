@@ -4,7 +4,7 @@ use crate::Timestamp;
 
 /// The reason that an approval was refused, and the way out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ApprovalError {
     /// Nobody asked for an approval.
     #[error("no approval was requested for this entry; `prodigy dlq retry` requests one")]
     NothingRequested,
@@ -88,7 +88,7 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
+impl ApprovalError {
     /// Returns its name, for scripts and for the audit trail.
     pub fn code(&self) -> &'static str {
         match self {

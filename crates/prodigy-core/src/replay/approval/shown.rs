@@ -9,12 +9,12 @@ use crate::{
     dlq::DeadLetteredItem,
     effect::Effect,
     ids::{ItemId, JobId},
-    replay::{Goal, Ruling},
+    replay::{ReplayDecision, ReplayGoal},
 };
 
 /// The content shown to an approver, on which a replay that they approve relies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shown {
+pub struct ApprovalScope {
     /// The job of the entry.
     pub job: JobId,
     /// The item of the entry.
@@ -44,12 +44,12 @@ pub struct Shown {
     pub expires_at: Timestamp,
 }
 
-impl Shown {
+impl ApprovalScope {
     /// Returns what somebody is shown who is to agree to what a ruling wants done with an
     /// entry, by a workflow, on a commit, until a moment.
     pub fn of(
         entry: &DeadLetteredItem,
-        ruling: &Ruling<'_>,
+        ruling: &ReplayDecision<'_>,
         workflow_hash: &str,
         commit: &str,
         expires_at: Timestamp,
@@ -87,12 +87,12 @@ impl Shown {
 }
 
 /// Returns the word for what would be done.
-fn action(ruling: &Ruling<'_>) -> &'static str {
+fn action(ruling: &ReplayDecision<'_>) -> &'static str {
     match ruling.goal {
-        Some(Goal::Adopt) => "adopt",
+        Some(ReplayGoal::Adopt) => "adopt",
         // Whoever agrees to a replay has not agreed to lift a limit for it.
-        Some(Goal::Replay) if ruling.is_lifting() => "forced_replay",
-        Some(Goal::Replay) => "replay",
+        Some(ReplayGoal::Replay) if ruling.is_lifting() => "forced_replay",
+        Some(ReplayGoal::Replay) => "replay",
         None => "nothing",
     }
 }

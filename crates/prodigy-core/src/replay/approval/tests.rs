@@ -7,8 +7,8 @@ use super::*;
 const LATER: i64 = 1800;
 
 /// No group: anybody may approve.
-const ANYBODY: GroupRules<'static> =
-    GroupRules { members: None, distinct_from: &[], signed: false };
+const ANYBODY: ApproverRules<'static> =
+    ApproverRules { members: None, distinct_from: &[], signed: false };
 
 /// The digest of what [`shown`] returns.
 const DIGEST_SHOWN: &str =
@@ -18,8 +18,8 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_323_045 + seconds).unwrap()
 }
 
-fn shown() -> Shown {
-    Shown {
+fn shown() -> ApprovalScope {
+    ApprovalScope {
         job: "job-1".parse().unwrap(),
         item: "item-001".parse().unwrap(),
         revision: 3,
@@ -54,31 +54,35 @@ fn requested(needed: u32) -> Approval {
     }
 }
 
-fn grant(by: &str, seconds: i64) -> Grant {
-    Grant { by: by.to_owned(), identity: IdentityKind::Asserted, at: at(seconds) }
+fn grant(by: &str, seconds: i64) -> ApprovalGrant {
+    ApprovalGrant { by: by.to_owned(), identity: IdentityKind::Asserted, at: at(seconds) }
 }
 
 /// Asks whether somebody may approve, one second after the request.
-fn ask(approval: &Approval, by: &str) -> Result<(), Refusal> {
+fn ask(approval: &Approval, by: &str) -> Result<(), ApprovalError> {
     ask_with(approval, &shown(), &shown().digest(), by, false)
 }
 
 fn ask_with(
     approval: &Approval,
-    shown_now: &Shown,
+    shown_now: &ApprovalScope,
     expect: &str,
     by: &str,
     signed: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), ApprovalError> {
     let members = ["grace@example.com", "mary@example.com", "ada@example.com"].map(str::to_owned);
     let distinct_from = ["ada@example.com".to_owned()];
-    let rules = GroupRules { members: Some(&members), distinct_from: &distinct_from, signed };
-    let word = Word { expect, ..yes(by, IdentityKind::Asserted) };
+    let rules = ApproverRules { members: Some(&members), distinct_from: &distinct_from, signed };
+    let word = ApprovalResponse { expect, ..yes(by, IdentityKind::Asserted) };
     may_say(Some(approval), &word, shown_now, &rules, at(1))
 }
 
-fn yes(name: &str, identity: IdentityKind) -> Word<'_> {
-    Word { vote: Vote::Approve, expect: DIGEST_SHOWN, approver: Approver { name, identity } }
+fn yes(name: &str, identity: IdentityKind) -> ApprovalResponse<'_> {
+    ApprovalResponse {
+        vote: Vote::Approve,
+        expect: DIGEST_SHOWN,
+        approver: Approver { name, identity },
+    }
 }
 
 #[test]
@@ -95,7 +99,7 @@ fn every_reason_to_refuse_has_its_own_name_and_says_what_to_do() {
         ask(&approval, by).unwrap_err()
     };
     let consumed = refused(&|one| one.consumed = true, grace);
-    let rejection = Rejection { by: "mary".to_owned(), reason: "no".to_owned(), at: at(1) };
+    let rejection = ApprovalRejection { by: "mary".to_owned(), reason: "no".to_owned(), at: at(1) };
     let rejected = refused(&|one| one.rejection = Some(rejection.clone()), grace);
     let expired = refused(&|one| one.expires_at = at(1), grace);
     let twice = refused(&|one| one.grants.push(grant(grace, 0)), grace);
@@ -109,10 +113,10 @@ fn every_reason_to_refuse_has_its_own_name_and_says_what_to_do() {
     let changed = ask_with(&requested(1), &changed, &shown().digest(), grace, false).unwrap_err();
     let other = ask_with(&requested(1), &shown(), "sha256:ff", grace, false).unwrap_err();
     let unsigned = ask_with(&requested(1), &shown(), &shown().digest(), grace, true).unwrap_err();
-    let rules = GroupRules { members: None, distinct_from: &[], signed: false };
+    let rules = ApproverRules { members: None, distinct_from: &[], signed: false };
     let word = yes(grace, IdentityKind::Signed);
     let nothing = may_say(None, &word, &shown(), &rules, at(1)).unwrap_err();
-    let bad = Refusal::BadSignature { why: "no principal matched".to_owned() };
+    let bad = ApprovalError::BadSignature { why: "no principal matched".to_owned() };
     let all = [
         consumed, rejected, expired, twice, itself, stranger, policy, changed, other, unsigned,
         nothing, bad,
@@ -137,7 +141,7 @@ fn every_reason_to_refuse_has_its_own_name_and_says_what_to_do() {
 #[test]
 fn without_a_group_anybody_else_may_approve() {
     let distinct_from = ["ada".to_owned()];
-    let rules = GroupRules { members: None, distinct_from: &distinct_from, signed: false };
+    let rules = ApproverRules { members: None, distinct_from: &distinct_from, signed: false };
     let ask = |name| {
         let word = yes(name, IdentityKind::Asserted);
         may_say(Some(&requested(1)), &word, &shown(), &rules, at(1))
@@ -148,7 +152,7 @@ fn without_a_group_anybody_else_may_approve() {
 
 #[test]
 fn a_group_without_members_lets_nobody_approve() {
-    let rules = GroupRules { members: Some(&[]), distinct_from: &[], signed: false };
+    let rules = ApproverRules { members: Some(&[]), distinct_from: &[], signed: false };
     let word = yes("grace", IdentityKind::Signed);
     let asked = may_say(Some(&requested(1)), &word, &shown(), &rules, at(1));
     assert_eq!(asked.unwrap_err().code(), "no_members");
@@ -160,37 +164,39 @@ fn a_group_without_members_lets_nobody_approve() {
 }
 
 /// Returns a policy with a group, and a rule that names it.
-fn policy_with(group: Group) -> (Policy, Rule) {
+fn policy_with(group: ApproverGroup) -> (ReplayPolicy, ReplayRule) {
     let groups = [("governance".to_owned(), group)].into();
-    let (limits, velocity) = (crate::replay::Limits::default(), crate::replay::Velocity::default());
-    let policy = Policy::new(Vec::new(), limits, velocity, groups, crate::replay::Alerts::usual());
+    let (limits, velocity) =
+        (crate::replay::ReplayLimits::default(), crate::replay::ReplayVelocity::default());
+    let policy =
+        ReplayPolicy::new(Vec::new(), limits, velocity, groups, crate::replay::AlertRules::usual());
     let action = crate::replay::ReplayAction::RequireApproval;
-    let mut rule = Rule::new("ask", crate::replay::Match::default(), action);
+    let mut rule = ReplayRule::new("ask", crate::replay::RuleMatch::default(), action);
     rule.approver_group = Some("governance".to_owned());
     (policy, rule)
 }
 
 #[test]
 fn the_rules_of_a_group_are_those_of_the_policy() {
-    let group = Group {
+    let group = ApproverGroup {
         members: vec!["grace".to_owned()],
         identity: IdentityKind::Signed,
-        ..Group::default()
+        ..ApproverGroup::default()
     };
     let (policy, mut rule) = policy_with(group);
-    let rules = GroupRules::of(&policy, &rule, &[]);
+    let rules = ApproverRules::of(&policy, &rule, &[]);
     assert_eq!((rules.members, rules.signed), (Some(["grace".to_owned()].as_slice()), true));
     rule.approver_group = Some("nobody".to_owned());
-    let rules = GroupRules::of(&policy, &rule, &[]);
+    let rules = ApproverRules::of(&policy, &rule, &[]);
     assert_eq!((rules.members, rules.signed), (Some([].as_slice()), false));
     rule.approver_group = None;
-    assert_eq!(GroupRules::of(&policy, &rule, &[]).members, None);
+    assert_eq!(ApproverRules::of(&policy, &rule, &[]).members, None);
 }
 
 #[test]
 fn a_signed_approval_is_taken_where_signatures_are_wanted() {
     let members = ["grace".to_owned()];
-    let rules = GroupRules { members: Some(&members), distinct_from: &[], signed: true };
+    let rules = ApproverRules { members: Some(&members), distinct_from: &[], signed: true };
     let word = yes("grace", IdentityKind::Signed);
     let asked = may_say(Some(&requested(1)), &word, &shown(), &rules, at(1));
     assert_eq!(asked, Ok(()));
@@ -218,7 +224,7 @@ fn an_approval_goes_from_pending_to_granted_and_ends() {
     assert_eq!(state(&approval, &digest, &ANYBODY, at(LATER - 1)), Some(ApprovalState::Granted));
     assert_eq!(state(&approval, &digest, &ANYBODY, at(LATER)), Some(ApprovalState::Expired));
     assert_eq!(state(&approval, "sha256:ff", &ANYBODY, at(4)), Some(ApprovalState::Void));
-    let rejection = Rejection { by: "eve".to_owned(), reason: "no".to_owned(), at: at(5) };
+    let rejection = ApprovalRejection { by: "eve".to_owned(), reason: "no".to_owned(), at: at(5) };
     let rejected = Approval { rejection: Some(rejection), ..approval.clone() };
     assert_eq!(state(&rejected, &digest, &ANYBODY, at(6)), Some(ApprovalState::Rejected));
     assert_eq!(state(&rejected, &digest, &ANYBODY, at(LATER)), Some(ApprovalState::Rejected));
@@ -245,7 +251,7 @@ fn the_word_of_those_who_have_a_part_in_it_does_not_count() {
     let mut approval = requested(2);
     approval.grants.push(grant("grace@example.com", 1));
     let involved = ["Mary@example.com ".to_owned()];
-    let rules = GroupRules { distinct_from: &involved, ..ANYBODY };
+    let rules = ApproverRules { distinct_from: &involved, ..ANYBODY };
     let pending = Some(ApprovalState::Pending { granted: 1, needed: 2 });
     assert_eq!(state(&approval, &digest, &rules, at(2)), pending);
     approval.grants.push(grant("mary@example.com", 2));
@@ -255,28 +261,31 @@ fn the_word_of_those_who_have_a_part_in_it_does_not_count() {
 
 #[test]
 fn a_group_says_who_has_a_part_in_it() {
-    let group = |parties: &[Party]| Group { distinct_from: parties.to_vec(), ..Group::default() };
-    let names = |parties: &[Party], submitter| {
+    let group = |parties: &[ReplayRole]| ApproverGroup {
+        distinct_from: parties.to_vec(),
+        ..ApproverGroup::default()
+    };
+    let names = |parties: &[ReplayRole], submitter| {
         involved(&group(parties), submitter, &["ben", "carol"]).join(" ")
     };
     assert_eq!(names(&[], Some("ann")), "");
-    assert_eq!(names(&[Party::Submitter], Some("ann")), "ann");
-    assert_eq!(names(&[Party::Submitter], None), "");
-    assert_eq!(names(&[Party::Submitter, Party::Replayer], Some("ann")), "ann ben carol");
+    assert_eq!(names(&[ReplayRole::Submitter], Some("ann")), "ann");
+    assert_eq!(names(&[ReplayRole::Submitter], None), "");
+    assert_eq!(names(&[ReplayRole::Submitter, ReplayRole::Replayer], Some("ann")), "ann ben carol");
 }
 
 #[test]
 fn who_has_a_part_in_it_may_be_against_it_and_a_stranger_may_not() {
-    let group = Group {
+    let group = ApproverGroup {
         members: vec!["ada".to_owned(), "grace".to_owned()],
         identity: IdentityKind::Signed,
-        ..Group::default()
+        ..ApproverGroup::default()
     };
     let involved = ["ada".to_owned()];
     let (policy, rule) = policy_with(group);
-    let rules = GroupRules::of(&policy, &rule, &involved);
+    let rules = ApproverRules::of(&policy, &rule, &involved);
     let say = |approval: &Approval, name, identity| {
-        let word = Word { vote: Vote::Reject, ..yes(name, identity) };
+        let word = ApprovalResponse { vote: Vote::Reject, ..yes(name, identity) };
         may_say(Some(approval), &word, &shown(), &rules, at(1)).map_err(|refusal| refusal.code())
     };
     let mut approval = requested(2);
@@ -319,12 +328,12 @@ fn a_yes_is_not_a_no_for_who_signs() {
 fn the_digest_of_what_is_shown_stays_the_same() {
     assert_eq!(shown().digest(), DIGEST_SHOWN);
     let text = serde_json::to_string(&shown()).unwrap();
-    let read: Shown = serde_json::from_str(&text).unwrap();
+    let read: ApprovalScope = serde_json::from_str(&text).unwrap();
     assert_eq!(read.digest(), shown().digest());
 }
 
 /// Changes one field to something else.
-fn change(shown: &mut Shown, field: usize, text: &str) {
+fn change(shown: &mut ApprovalScope, field: usize, text: &str) {
     let longer = |old: &mut String| *old = format!("{old}{text}");
     let name = |prefix: &str| format!("{prefix}{}", text.len());
     match field {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::replay::{ApprovalState, Limits, Verdict, Wait, decide};
+use crate::replay::{ApprovalState, ReplayBackoff, ReplayLimits, ReplayVerdict, decide};
 use ReplayAction::{
     Adopt, AutoReplay, CheckThenReplay, ManualReview, Never, Quarantine, RequireApproval,
 };
@@ -11,18 +11,18 @@ use ReplayAction::{
 /// The facts of an entry, owned.
 #[derive(Clone, Debug)]
 struct Facts {
-    subject: Subject<'static>,
-    counters: Counters,
+    subject: EntryFacts<'static>,
+    counters: ReplayCounters,
     is_running: bool,
 }
 
-fn any_kind() -> impl Strategy<Value = FailureKind> {
+fn any_kind() -> impl Strategy<Value = ReasonCode> {
     // Few, so that rules often match.
     prop::sample::select(vec![
-        FailureKind::Timeout,
-        FailureKind::SchemaInvalid,
-        FailureKind::Denied,
-        FailureKind::UnknownCommitState,
+        ReasonCode::Timeout,
+        ReasonCode::SchemaInvalid,
+        ReasonCode::Denied,
+        ReasonCode::UnknownCommitState,
     ])
 }
 
@@ -91,12 +91,12 @@ prop_compose! {
     ) -> Facts {
         let last_attempt = now().checked_sub(std::time::Duration::from_secs(ago)).unwrap();
         Facts {
-            subject: Subject {
+            subject: EntryFacts {
                 status, step, attempts, replays, last_attempt, commit_state, effect, can_check,
                 is_intact, is_quarantined, is_released, is_changed, approval,
                 ..subject(reason_code)
             },
-            counters: Counters { signature_replays, cost_usd: f64::from(cost) },
+            counters: ReplayCounters { signature_replays, cost_usd: f64::from(cost) },
             is_running,
         }
     }
@@ -108,8 +108,8 @@ prop_compose! {
         step in prop::option::weighted(0.2, prop::sample::select(vec!["open-pr", "map.2", "x"])),
         attempts_gte in prop::option::weighted(0.2, 1_u32..5),
         signature in prop::option::weighted(0.2, prop::sample::select(vec!["01", "", "ff"])),
-    ) -> Match {
-        Match {
+    ) -> RuleMatch {
+        RuleMatch {
             reason_codes,
             step: step.map(str::to_owned),
             attempts_gte,
@@ -123,11 +123,11 @@ prop_compose! {
         matches in any_match(),
         action in any_action(),
         max_replays in prop::option::of(0_u32..4),
-        backoff in prop::sample::select(Wait::WORDS.iter().map(|(_, wait)| *wait).collect::<Vec<_>>()),
+        backoff in prop::sample::select(ReplayBackoff::WORDS.iter().map(|(_, wait)| *wait).collect::<Vec<_>>()),
         (on_absent, on_committed, on_partial) in (any_action(), any_action(), any_action()),
-    ) -> Rule {
-        let rule = Rule::new("any", matches, action);
-        Rule { max_replays, backoff, on_absent, on_committed, on_partial, ..rule }
+    ) -> ReplayRule {
+        let rule = ReplayRule::new("any", matches, action);
+        ReplayRule { max_replays, backoff, on_absent, on_committed, on_partial, ..rule }
     }
 }
 
@@ -138,30 +138,30 @@ prop_compose! {
         (item, signature, cost) in (
             prop::option::of(0_u32..4), prop::option::of(0_u32..4), prop::option::of(0_u32..4),
         ),
-    ) -> Policy {
-        rules.push(Rule { matches: Match::default(), ..catch_all });
+    ) -> ReplayPolicy {
+        rules.push(ReplayRule { matches: RuleMatch::default(), ..catch_all });
         for (number, rule) in rules.iter_mut().enumerate() {
             rule.name = format!("rule {}", number + 1);
         }
-        let limits = Limits {
+        let limits = ReplayLimits {
             replays_per_item: item,
             replays_per_signature: signature,
             cost_usd: cost.map(f64::from),
         };
-        let builtin = Policy::builtin().clone();
-        Policy::new(rules, limits, builtin.velocity, builtin.groups, builtin.alerts)
+        let builtin = ReplayPolicy::builtin().clone();
+        ReplayPolicy::new(rules, limits, builtin.velocity, builtin.groups, builtin.alerts)
     }
 }
 
-fn verdict(policy: &Policy, facts: &Facts, asked: Asked) -> Verdict {
+fn verdict(policy: &ReplayPolicy, facts: &Facts, asked: ReplayTrigger) -> ReplayVerdict {
     let Facts { subject, counters, is_running } = facts;
     let (counters, is_running) = (*counters, *is_running);
-    decide(subject, &Situation { policy, counters, asked, now: now(), is_running }).verdict
+    decide(subject, &EvaluationContext { policy, counters, asked, now: now(), is_running }).verdict
 }
 
 /// The actions that allow no replay that `action` forbids, whoever asks.
-fn stricter(action: ReplayAction, asked: Asked) -> &'static [ReplayAction] {
-    let is_forced = asked == Asked::Forced;
+fn stricter(action: ReplayAction, asked: ReplayTrigger) -> &'static [ReplayAction] {
+    let is_forced = asked == ReplayTrigger::Forced;
     match action {
         AutoReplay => &[CheckThenReplay, RequireApproval, ManualReview, Quarantine, Never],
         // A person who takes it on themselves lifts a review, and none of these.
@@ -174,7 +174,13 @@ fn stricter(action: ReplayAction, asked: Asked) -> &'static [ReplayAction] {
 }
 
 /// Makes one part of a policy stricter, of which there are a few.
-fn tightened(policy: &Policy, at: usize, how: usize, pick: usize, asked: Asked) -> Policy {
+fn tightened(
+    policy: &ReplayPolicy,
+    at: usize,
+    how: usize,
+    pick: usize,
+    asked: ReplayTrigger,
+) -> ReplayPolicy {
     let mut policy = policy.clone();
     let less = |bound: Option<u32>| Some(bound.map_or(2, |bound| bound.saturating_sub(1)));
     let harder = |action: ReplayAction| {
@@ -189,8 +195,8 @@ fn tightened(policy: &Policy, at: usize, how: usize, pick: usize, asked: Asked) 
         2 => policy.limits.replays_per_item = less(policy.limits.replays_per_item),
         3 => policy.limits.replays_per_signature = less(policy.limits.replays_per_signature),
         4 => policy.limits.cost_usd = Some(policy.limits.cost_usd.unwrap_or(9.0) / 2.0),
-        5 if rule.backoff == Wait::None => rule.backoff = Wait::Fixed,
-        5 => rule.backoff = Wait::Exponential,
+        5 if rule.backoff == ReplayBackoff::None => rule.backoff = ReplayBackoff::Fixed,
+        5 => rule.backoff = ReplayBackoff::Exponential,
         6 => rule.on_absent = harder(rule.on_absent),
         7 => rule.on_committed = harder(rule.on_committed),
         _ => rule.on_partial = harder(rule.on_partial),
@@ -198,8 +204,8 @@ fn tightened(policy: &Policy, at: usize, how: usize, pick: usize, asked: Asked) 
     policy
 }
 
-fn any_asked() -> impl Strategy<Value = Asked> {
-    prop::sample::select(vec![Asked::Unasked, Asked::Asked, Asked::Forced])
+fn any_asked() -> impl Strategy<Value = ReplayTrigger> {
+    prop::sample::select(vec![ReplayTrigger::Unasked, ReplayTrigger::Asked, ReplayTrigger::Forced])
 }
 
 proptest! {
@@ -213,8 +219,8 @@ proptest! {
         (at, how, pick) in (0_usize..5, 0_usize..9, 0_usize..6),
     ) {
         let stricter = tightened(&policy, at, how, pick, asked);
-        if verdict(&stricter, &facts, asked) == Verdict::Replay {
-            prop_assert_eq!(verdict(&policy, &facts, asked), Verdict::Replay);
+        if verdict(&stricter, &facts, asked) == ReplayVerdict::Replay {
+            prop_assert_eq!(verdict(&policy, &facts, asked), ReplayVerdict::Replay);
         }
     }
 
@@ -226,7 +232,7 @@ proptest! {
     ) {
         let subject = &facts.subject;
         let verdict = verdict(&policy, &facts, asked);
-        let is_done = matches!(verdict, Verdict::Replay | Verdict::Adopt | Verdict::Check);
+        let is_done = matches!(verdict, ReplayVerdict::Replay | ReplayVerdict::Adopt | ReplayVerdict::Check);
         if is_done {
             prop_assert!(subject.is_intact);
             prop_assert_eq!(subject.status, EntryStatus::Open);
@@ -238,15 +244,15 @@ proptest! {
         let unknown = subject.commit_state == CommitState::Unknown
             && !matches!(subject.effect, EffectEvidence::Absent);
         let is_there = subject.commit_state == CommitState::Committed;
-        if asked != Asked::Forced && verdict == Verdict::Replay {
+        if asked != ReplayTrigger::Forced && verdict == ReplayVerdict::Replay {
             prop_assert!(!unknown);
             prop_assert!(!is_there);
         }
-        if verdict == Verdict::Adopt {
+        if verdict == ReplayVerdict::Adopt {
             let is_found = subject.effect == EffectEvidence::Committed;
             prop_assert!([is_there, is_found].contains(&true));
         }
-        if verdict == Verdict::Check {
+        if verdict == ReplayVerdict::Check {
             prop_assert!(subject.can_check);
         }
     }
@@ -266,9 +272,9 @@ proptest! {
 
     #[test]
     fn whoever_asks_more_is_never_allowed_less(policy in any_policy(), facts in any_facts()) {
-        let is_replayed = |asked| verdict(&policy, &facts, asked) == Verdict::Replay;
-        prop_assert!(is_replayed(Asked::Unasked) <= is_replayed(Asked::Asked));
-        prop_assert!(is_replayed(Asked::Asked) <= is_replayed(Asked::Forced));
+        let is_replayed = |asked| verdict(&policy, &facts, asked) == ReplayVerdict::Replay;
+        prop_assert!(is_replayed(ReplayTrigger::Unasked) <= is_replayed(ReplayTrigger::Asked));
+        prop_assert!(is_replayed(ReplayTrigger::Asked) <= is_replayed(ReplayTrigger::Forced));
     }
 
     #[test]
@@ -276,13 +282,13 @@ proptest! {
         policy in any_policy(),
         facts in any_facts(),
     ) {
-        let unforced = verdict(&policy, &facts, Asked::Asked);
+        let unforced = verdict(&policy, &facts, ReplayTrigger::Asked);
         let kept = [
-            Verdict::Approval, Verdict::Quarantine, Verdict::Never, Verdict::Running,
-            Verdict::Closed, Verdict::Damaged,
+            ReplayVerdict::Approval, ReplayVerdict::Quarantine, ReplayVerdict::Never, ReplayVerdict::Running,
+            ReplayVerdict::Closed, ReplayVerdict::Damaged,
         ];
         if kept.contains(&unforced) {
-            prop_assert_eq!(verdict(&policy, &facts, Asked::Forced), unforced);
+            prop_assert_eq!(verdict(&policy, &facts, ReplayTrigger::Forced), unforced);
         }
     }
 
@@ -293,7 +299,7 @@ proptest! {
         asked in any_asked(),
     ) {
         let Facts { subject, counters, is_running } = facts;
-        let situation = Situation { policy: &policy, counters, asked, now: now(), is_running };
+        let situation = EvaluationContext { policy: &policy, counters, asked, now: now(), is_running };
         let ruling = decide(&subject, &situation);
         let why = ruling.explain();
         prop_assert!((1..=8).contains(&why.len()), "{:?}", why);
@@ -301,7 +307,7 @@ proptest! {
             prop_assert!(!sentence.ends_with('.'));
             prop_assert!(!sentence.is_empty());
         }
-        let moves = matches!(ruling.verdict, Verdict::Replay | Verdict::Adopt | Verdict::Closed);
+        let moves = matches!(ruling.verdict, ReplayVerdict::Replay | ReplayVerdict::Adopt | ReplayVerdict::Closed);
         prop_assert_eq!(ruling.needs.is_none(), moves);
     }
 }

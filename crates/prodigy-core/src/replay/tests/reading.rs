@@ -2,7 +2,7 @@
 
 use crate::{
     diagnostic::{Diagnostic, Severity, Sources},
-    replay::{LoadedPolicy, Policy},
+    replay::{LoadedPolicy, ReplayPolicy},
     workflow::Rejected,
 };
 
@@ -72,7 +72,7 @@ fn shown(sources: &Sources, found: &[Diagnostic]) -> String {
 
 /// Shows what is wrong with a file.
 fn report(text: &str) -> String {
-    match Policy::read("policy.yml", text) {
+    match ReplayPolicy::read("policy.yml", text) {
         Ok(LoadedPolicy { sources, warnings, .. }) => shown(&sources, &warnings),
         Err(Rejected { sources, diagnostics }) => shown(&sources, &diagnostics),
     }
@@ -84,8 +84,8 @@ fn report_rule(rule: &str) -> String {
 }
 
 #[track_caller]
-fn read(text: &str) -> Policy {
-    let loaded = Policy::read("policy.yml", text);
+fn read(text: &str) -> ReplayPolicy {
+    let loaded = ReplayPolicy::read("policy.yml", text);
     loaded.map_err(|rejected| shown(&rejected.sources, &rejected.diagnostics)).unwrap().policy
 }
 
@@ -136,7 +136,7 @@ fn a_policy_file_with_everything_is_valid_as_it_stands() {
 fn a_policy_is_no_longer_than_a_decision_can_bear() {
     let rule = "- {match: {step: a}, action: never}\n";
     let text = |count| format!("version: v1\ndlq_rules:\n{}", rule.repeat(count));
-    assert!(Policy::read("policy.yml", &text(1_000)).is_ok());
+    assert!(ReplayPolicy::read("policy.yml", &text(1_000)).is_ok());
     insta::assert_snapshot!(report(&text(20_000)), @"
     1003:3: a policy has at most 1000 rules
       help: `reason_code`, with lists and `*`, and `class` say more in one rule
@@ -146,8 +146,8 @@ fn a_policy_is_no_longer_than_a_decision_can_bear() {
 #[test]
 fn a_file_that_says_nothing_else_leaves_the_built_in_rules() {
     let policy = read("version: v1\n");
-    assert_eq!(&policy, Policy::builtin());
-    assert_eq!(policy.snapshot(), Policy::builtin().snapshot());
+    assert_eq!(&policy, ReplayPolicy::builtin());
+    assert_eq!(policy.snapshot(), ReplayPolicy::builtin().snapshot());
 }
 
 #[test]
@@ -442,5 +442,5 @@ fn a_group_holds_for_the_rules_that_name_it() {
     let rule = policy.rules.iter().find(|rule| rule.name == "rule 3").unwrap();
     assert_eq!(policy.group(rule).members, ["alice@example.com"]);
     let other = policy.rules.first().unwrap();
-    assert_eq!(policy.group(other), &crate::replay::Group::default());
+    assert_eq!(policy.group(other), &crate::replay::ApproverGroup::default());
 }

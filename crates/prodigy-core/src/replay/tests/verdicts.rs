@@ -3,15 +3,17 @@
 use std::{collections::BTreeMap, num::NonZeroU32};
 
 use super::*;
-use crate::effect::{Effect, EffectState, Ledger};
-use crate::replay::{ApprovalState, Group, Limits, Need, Verdict, Wait, decide};
+use crate::effect::{Effect, EffectLedger, EffectState};
+use crate::replay::{
+    ApprovalState, ApproverGroup, NextAction, ReplayBackoff, ReplayLimits, ReplayVerdict, decide,
+};
 use ReplayAction::{
     Adopt, AutoReplay, CheckThenReplay, ManualReview, Never, Quarantine, RequireApproval,
 };
 use {CommitState as State, EffectEvidence as Evidence};
 
 /// Shows a ruling: the verdict, what it needs, and why.
-fn ruled(subject: &Subject<'_>, situation: &Situation<'_>) -> String {
+fn ruled(subject: &EntryFacts<'_>, situation: &EvaluationContext<'_>) -> String {
     let ruling = decide(subject, situation);
     assert_eq!(ruling.snapshot, situation.policy.snapshot());
     assert_eq!(ruling, decide(subject, situation), "the same facts give the same ruling");
@@ -21,24 +23,27 @@ fn ruled(subject: &Subject<'_>, situation: &Situation<'_>) -> String {
 }
 
 /// Shows what a policy makes of an entry that a test may change first.
-fn ruled_by(policy: &Policy, change: impl FnOnce(&mut Subject<'_>, &mut Situation<'_>)) -> String {
-    let mut subject = subject(FailureKind::Timeout);
+fn ruled_by(
+    policy: &ReplayPolicy,
+    change: impl FnOnce(&mut EntryFacts<'_>, &mut EvaluationContext<'_>),
+) -> String {
+    let mut subject = subject(ReasonCode::Timeout);
     let mut situation = situation(policy);
     change(&mut subject, &mut situation);
     ruled(&subject, &situation)
 }
 
-fn plain(action: ReplayAction) -> Policy {
+fn plain(action: ReplayAction) -> ReplayPolicy {
     policy_of(action, |_| {})
 }
 
 #[test]
 fn what_may_be_replayed_is_replayed() {
-    insta::assert_snapshot!(ruled_by(Policy::builtin(), |_, _| {}), @"
+    insta::assert_snapshot!(ruled_by(ReplayPolicy::builtin(), |_, _| {}), @"
     Replay, needs nothing
       rule `built-in:timeout` says auto_replay
     ");
-    insta::assert_snapshot!(ruled_by(&plain(AutoReplay), |_, situation| situation.asked = Asked::Unasked), @"
+    insta::assert_snapshot!(ruled_by(&plain(AutoReplay), |_, situation| situation.asked = ReplayTrigger::Unasked), @"
     Replay, needs nothing
       rule `the rule` says auto_replay
     ");
@@ -48,13 +53,13 @@ fn what_may_be_replayed_is_replayed() {
 fn what_was_changed_by_others_or_is_closed_is_left_alone() {
     let policy = plain(AutoReplay);
     insta::assert_snapshot!(ruled_by(&policy, |subject, situation| {
-        (subject.is_intact, situation.asked) = (false, Asked::Forced);
+        (subject.is_intact, situation.asked) = (false, ReplayTrigger::Forced);
     }), @"
     Damaged, needs Fsck
       the entry is not as it was written
     ");
     insta::assert_snapshot!(ruled_by(&policy, |subject, situation| {
-        (subject.status, situation.asked) = (EntryStatus::Resolved, Asked::Forced);
+        (subject.status, situation.asked) = (EntryStatus::Resolved, ReplayTrigger::Forced);
     }), @"
     Closed, needs nothing
       the entry is closed: a replay succeeded or its work was adopted
@@ -64,13 +69,13 @@ fn what_was_changed_by_others_or_is_closed_is_left_alone() {
       the entry is closed: the item was left out
     ");
     insta::assert_snapshot!(ruled_by(&policy, |subject, situation| {
-        (subject.status, situation.asked) = (EntryStatus::Replaying, Asked::Forced);
+        (subject.status, situation.asked) = (EntryStatus::Replaying, ReplayTrigger::Forced);
     }), @"
     Running, needs Idle
       it is being replayed
     ");
     insta::assert_snapshot!(ruled_by(&policy, |_, situation| {
-        (situation.is_running, situation.asked) = (true, Asked::Forced);
+        (situation.is_running, situation.asked) = (true, ReplayTrigger::Forced);
     }), @"
     Running, needs Idle
       rule `the rule` says auto_replay
@@ -160,7 +165,7 @@ fn of_several_effects_the_one_that_least_is_known_of_counts() {
         EffectState::Absent,
     ];
     let evidence = |states: &[EffectState]| {
-        EffectEvidence::of(&Ledger::of(states.iter().copied().map(effect).collect()))
+        EffectEvidence::of(&EffectLedger::of(states.iter().copied().map(effect).collect()))
     };
     assert_eq!(evidence(&states), Evidence::Indeterminate);
     assert_eq!(evidence(&states[1..]), Evidence::Partial);
@@ -170,7 +175,7 @@ fn of_several_effects_the_one_that_least_is_known_of_counts() {
     assert_eq!(evidence(&[EffectState::Compensated]), Evidence::Absent);
     assert_eq!(evidence(&[]), Evidence::None);
     let harmless = Effect { idempotent: true, ..effect(EffectState::Prepared) };
-    assert_eq!(EffectEvidence::of(&Ledger::of(vec![harmless])), Evidence::None);
+    assert_eq!(EffectEvidence::of(&EffectLedger::of(vec![harmless])), Evidence::None);
 }
 
 #[test]
@@ -200,19 +205,19 @@ fn no_rule_lowers_the_floor() {
             (subject.can_check, situation.asked) = (can_check, asked);
         })
     };
-    insta::assert_snapshot!(unknown(true, Asked::Asked), @"
+    insta::assert_snapshot!(unknown(true, ReplayTrigger::Asked), @"
     Check, needs Check
       rule `the rule` says auto_replay
       something outside may have been changed, and nobody has looked
       what may have happened is looked for before anything runs again, whatever the rules say
     ");
-    insta::assert_snapshot!(unknown(false, Asked::Unasked), @"
+    insta::assert_snapshot!(unknown(false, ReplayTrigger::Unasked), @"
     Review, needs Force
       rule `the rule` says auto_replay
       something outside may have been changed, and nobody has looked
       what may have happened is never done again without a person's decision, whatever the rules say
     ");
-    insta::assert_snapshot!(unknown(false, Asked::Forced), @"
+    insta::assert_snapshot!(unknown(false, ReplayTrigger::Forced), @"
     Replay, needs nothing
       rule `the rule` says auto_replay
       something outside may have been changed, and nobody has looked
@@ -224,13 +229,13 @@ fn no_rule_lowers_the_floor() {
             situation.asked = asked;
         })
     };
-    insta::assert_snapshot!(committed(Asked::Asked), @"
+    insta::assert_snapshot!(committed(ReplayTrigger::Asked), @"
     Adopt, needs nothing
       rule `the rule` says auto_replay
       all that it was to change outside is changed
       what is done is not done again, whatever the rules say
     ");
-    insta::assert_snapshot!(committed(Asked::Forced), @"
+    insta::assert_snapshot!(committed(ReplayTrigger::Forced), @"
     Replay, needs nothing
       rule `the rule` says auto_replay
       all that it was to change outside is changed
@@ -252,18 +257,18 @@ fn no_rule_lowers_the_floor() {
 fn what_is_committed_is_only_adopted_if_the_rule_would_have_replayed_it() {
     let verdict = |action| {
         let policy = plain(action);
-        let mut subject = subject(FailureKind::Timeout);
+        let mut subject = subject(ReasonCode::Timeout);
         subject.commit_state = CommitState::Committed;
         subject.replays = 7;
         decide(&subject, &situation(&policy)).verdict
     };
-    assert_eq!(verdict(AutoReplay), Verdict::Adopt);
-    assert_eq!(verdict(Adopt), Verdict::Adopt);
-    assert_eq!(verdict(CheckThenReplay), Verdict::Adopt);
-    assert_eq!(verdict(RequireApproval), Verdict::Approval);
-    assert_eq!(verdict(ManualReview), Verdict::Review);
-    assert_eq!(verdict(Quarantine), Verdict::Quarantine);
-    assert_eq!(verdict(Never), Verdict::Never);
+    assert_eq!(verdict(AutoReplay), ReplayVerdict::Adopt);
+    assert_eq!(verdict(Adopt), ReplayVerdict::Adopt);
+    assert_eq!(verdict(CheckThenReplay), ReplayVerdict::Adopt);
+    assert_eq!(verdict(RequireApproval), ReplayVerdict::Approval);
+    assert_eq!(verdict(ManualReview), ReplayVerdict::Review);
+    assert_eq!(verdict(Quarantine), ReplayVerdict::Quarantine);
+    assert_eq!(verdict(Never), ReplayVerdict::Never);
 }
 
 #[test]
@@ -277,14 +282,14 @@ fn only_what_is_known_to_be_done_is_adopted() {
 
 #[test]
 fn a_rule_matches_if_all_that_it_says_is_so() {
-    let with = |change: fn(&mut Match)| {
-        let mut matches = Match::of(FailureKind::Timeout);
+    let with = |change: fn(&mut RuleMatch)| {
+        let mut matches = RuleMatch::of(ReasonCode::Timeout);
         change(&mut matches);
-        matches.is_match(&subject(FailureKind::Timeout))
+        matches.is_match(&subject(ReasonCode::Timeout))
     };
     assert!(with(|_| {}));
     assert!(with(|matches| matches.reason_codes = None));
-    assert!(!with(|matches| *matches = Match::of(FailureKind::Stalled)));
+    assert!(!with(|matches| *matches = RuleMatch::of(ReasonCode::Stalled)));
     assert!(with(|matches| matches.step = Some("open-pr".to_owned())));
     assert!(with(|matches| matches.step = Some("map.2".to_owned())));
     assert!(!with(|matches| matches.step = Some("map".to_owned())));
@@ -298,7 +303,7 @@ fn a_rule_matches_if_all_that_it_says_is_so() {
 fn an_adoption_is_not_a_replay_and_waits_for_nothing() {
     let policy = limited(
         policy_of(AutoReplay, |rule| {
-            (rule.max_replays, rule.backoff) = (Some(1), Wait::Exponential);
+            (rule.max_replays, rule.backoff) = (Some(1), ReplayBackoff::Exponential);
         }),
         |limits| limits.cost_usd = Some(0.0),
     );
@@ -317,13 +322,13 @@ fn an_adoption_is_not_a_replay_and_waits_for_nothing() {
 fn quarantine_holds_until_something_is_changed_or_somebody_releases_it() {
     let quarantine = plain(Quarantine);
     let replay = plain(AutoReplay);
-    insta::assert_snapshot!(ruled_by(&quarantine, |_, situation| situation.asked = Asked::Forced), @"
+    insta::assert_snapshot!(ruled_by(&quarantine, |_, situation| situation.asked = ReplayTrigger::Forced), @"
     Quarantine, needs Release
       rule `the rule` says quarantine
       nothing was changed since it failed
     ");
     insta::assert_snapshot!(ruled_by(&quarantine, |subject, _| {
-        subject.reason_code = FailureKind::SchemaInvalid;
+        subject.reason_code = ReasonCode::SchemaInvalid;
     }), @"
     Quarantine, needs Edit
       rule `the rule` says quarantine
@@ -342,7 +347,7 @@ fn quarantine_holds_until_something_is_changed_or_somebody_releases_it() {
       changed since it failed: input, workflow
     ");
     insta::assert_snapshot!(ruled_by(&replay, |subject, situation| {
-        (subject.is_quarantined, situation.asked) = (true, Asked::Forced);
+        (subject.is_quarantined, situation.asked) = (true, ReplayTrigger::Forced);
     }), @"
     Quarantine, needs Release
       rule `the rule` says auto_replay
@@ -374,7 +379,7 @@ fn a_person_looks_at_it_or_takes_it_on_themselves() {
     Review, needs Force
       rule `the rule` says manual_review
     ");
-    insta::assert_snapshot!(ruled_by(&policy, |_, situation| situation.asked = Asked::Forced), @"
+    insta::assert_snapshot!(ruled_by(&policy, |_, situation| situation.asked = ReplayTrigger::Forced), @"
     Replay, needs nothing
       rule `the rule` says manual_review
       somebody takes the decision on themselves
@@ -388,7 +393,7 @@ fn a_person_looks_at_it_or_takes_it_on_themselves() {
 
 #[test]
 fn never_is_never() {
-    insta::assert_snapshot!(ruled_by(&plain(Never), |_, situation| situation.asked = Asked::Forced), @"
+    insta::assert_snapshot!(ruled_by(&plain(Never), |_, situation| situation.asked = ReplayTrigger::Forced), @"
     Never, needs Drop
       rule `the rule` says never
     ");
@@ -397,7 +402,7 @@ fn never_is_never() {
 #[test]
 fn limits_end_replays_until_somebody_lifts_them() {
     let policy = limited(policy_of(AutoReplay, |rule| rule.max_replays = Some(2)), |limits| {
-        *limits = Limits {
+        *limits = ReplayLimits {
             replays_per_item: Some(3),
             replays_per_signature: Some(20),
             cost_usd: Some(10.0),
@@ -406,30 +411,30 @@ fn limits_end_replays_until_somebody_lifts_them() {
     let with = |replays, signature_replays, cost_usd, asked| {
         ruled_by(&policy, |subject, situation| {
             subject.replays = replays;
-            situation.counters = Counters { signature_replays, cost_usd };
+            situation.counters = ReplayCounters { signature_replays, cost_usd };
             situation.asked = asked;
         })
     };
-    insta::assert_snapshot!(with(1, 19, 9.99, Asked::Asked), @"
+    insta::assert_snapshot!(with(1, 19, 9.99, ReplayTrigger::Asked), @"
     Replay, needs nothing
       rule `the rule` says auto_replay
     ");
-    insta::assert_snapshot!(with(2, 0, 0.0, Asked::Asked), @"
+    insta::assert_snapshot!(with(2, 0, 0.0, ReplayTrigger::Asked), @"
     Limit, needs Force
       rule `the rule` says auto_replay
       it was replayed 2 times, and rule `the rule` allows 2
     ");
-    insta::assert_snapshot!(with(2, 0, 0.0, Asked::Forced), @"
+    insta::assert_snapshot!(with(2, 0, 0.0, ReplayTrigger::Forced), @"
     Replay, needs nothing
       rule `the rule` says auto_replay
       it was replayed 2 times, and rule `the rule` allows 2, which somebody lifts
     ");
-    insta::assert_snapshot!(with(1, 20, 0.0, Asked::Asked), @"
+    insta::assert_snapshot!(with(1, 20, 0.0, ReplayTrigger::Asked), @"
     Limit, needs Force
       rule `the rule` says auto_replay
       entries of its signature were replayed 20 times, and `replays_per_signature` is 20
     ");
-    insta::assert_snapshot!(with(1, 0, 10.0, Asked::Asked), @"
+    insta::assert_snapshot!(with(1, 0, 10.0, ReplayTrigger::Asked), @"
     Limit, needs Force
       rule `the rule` says auto_replay
       the replays of the job cost $10.00, and `cost_usd` is $10.00
@@ -456,32 +461,32 @@ fn somebody_has_to_agree() {
             (subject.approval, situation.asked) = (approval, asked);
         })
     };
-    insta::assert_snapshot!(with(None, Asked::Forced), @"
+    insta::assert_snapshot!(with(None, ReplayTrigger::Forced), @"
         Approval, needs Ask
           rule `the rule` says require_approval
           1 person must agree, and nobody has yet
         ");
-    insta::assert_snapshot!(with(Some(ApprovalState::Pending { granted: 1, needed: 2 }), Asked::Asked), @"
+    insta::assert_snapshot!(with(Some(ApprovalState::Pending { granted: 1, needed: 2 }), ReplayTrigger::Asked), @"
     Approval, needs Approve
       rule `the rule` says require_approval
       1 of 2 people have agreed
     ");
-    insta::assert_snapshot!(with(Some(ApprovalState::Granted), Asked::Unasked), @"
+    insta::assert_snapshot!(with(Some(ApprovalState::Granted), ReplayTrigger::Unasked), @"
     Replay, needs nothing
       rule `the rule` says require_approval
       1 person must agree, and that is done
     ");
-    insta::assert_snapshot!(with(Some(ApprovalState::Expired), Asked::Asked), @"
+    insta::assert_snapshot!(with(Some(ApprovalState::Expired), ReplayTrigger::Asked), @"
         Approval, needs Ask
           rule `the rule` says require_approval
           1 person must agree, and the agreement has expired
         ");
-    insta::assert_snapshot!(with(Some(ApprovalState::Void), Asked::Asked), @"
+    insta::assert_snapshot!(with(Some(ApprovalState::Void), ReplayTrigger::Asked), @"
         Approval, needs Ask
           rule `the rule` says require_approval
           somebody agreed, but what they agreed to has changed since
         ");
-    insta::assert_snapshot!(with(Some(ApprovalState::Rejected), Asked::Forced), @"
+    insta::assert_snapshot!(with(Some(ApprovalState::Rejected), ReplayTrigger::Forced), @"
     Never, needs Drop
       rule `the rule` says require_approval
       somebody was asked to agree and refused
@@ -493,9 +498,9 @@ fn the_group_of_a_rule_says_how_many_have_to_agree() {
     let rule = policy_of(RequireApproval, |rule| rule.approver_group = Some("security".to_owned()));
     let members = vec!["grace".to_owned(), "mary".to_owned()];
     let min_approvals = NonZeroU32::new(2).unwrap();
-    let group = Group { members, min_approvals, ..Group::default() };
+    let group = ApproverGroup { members, min_approvals, ..ApproverGroup::default() };
     let groups = BTreeMap::from([("security".to_owned(), group)]);
-    let policy = Policy::new(rule.rules, rule.limits, rule.velocity, groups, rule.alerts);
+    let policy = ReplayPolicy::new(rule.rules, rule.limits, rule.velocity, groups, rule.alerts);
     insta::assert_snapshot!(ruled_by(&policy, |_, _| {}), @"
         Approval, needs Ask
           rule `the rule` says require_approval
@@ -505,7 +510,7 @@ fn the_group_of_a_rule_says_how_many_have_to_agree() {
 
 #[test]
 fn a_replay_waits_after_one_that_failed() {
-    let policy = policy_of(AutoReplay, |rule| rule.backoff = Wait::Exponential);
+    let policy = policy_of(AutoReplay, |rule| rule.backoff = ReplayBackoff::Exponential);
     let with = |replays, seconds_ago, asked| {
         ruled_by(&policy, |subject, situation| {
             subject.replays = replays;
@@ -514,25 +519,25 @@ fn a_replay_waits_after_one_that_failed() {
             situation.asked = asked;
         })
     };
-    insta::assert_snapshot!(with(0, 0, Asked::Unasked), @"
+    insta::assert_snapshot!(with(0, 0, ReplayTrigger::Unasked), @"
     Replay, needs nothing
       rule `the rule` says auto_replay
     ");
-    insta::assert_snapshot!(with(1, 29, Asked::Asked), @"
+    insta::assert_snapshot!(with(1, 29, ReplayTrigger::Asked), @"
     Later, needs Wait(2026-01-02T03:04:06Z)
       rule `the rule` says auto_replay
       rule `the rule` waits after replays that failed (exponential): not before 2026-01-02T03:04:06Z
     ");
-    insta::assert_snapshot!(with(1, 29, Asked::Forced), @"
+    insta::assert_snapshot!(with(1, 29, ReplayTrigger::Forced), @"
     Replay, needs nothing
       rule `the rule` says auto_replay
       rule `the rule` waits after replays that failed (exponential): not before 2026-01-02T03:04:06Z, which somebody lifts
     ");
-    insta::assert_snapshot!(with(1, 30, Asked::Asked), @"
+    insta::assert_snapshot!(with(1, 30, ReplayTrigger::Asked), @"
     Replay, needs nothing
       rule `the rule` says auto_replay
     ");
-    insta::assert_snapshot!(with(2, 30, Asked::Asked), @"
+    insta::assert_snapshot!(with(2, 30, ReplayTrigger::Asked), @"
     Later, needs Wait(2026-01-02T03:04:35Z)
       rule `the rule` says auto_replay
       rule `the rule` waits after replays that failed (exponential): not before 2026-01-02T03:04:35Z
@@ -541,30 +546,33 @@ fn a_replay_waits_after_one_that_failed() {
 
 #[test]
 fn the_moment_from_which_it_may_be_replayed_is_known_before_and_after() {
-    let policy = policy_of(AutoReplay, |rule| rule.backoff = Wait::Fixed);
-    let mut subject = subject(FailureKind::Timeout);
+    let policy = policy_of(AutoReplay, |rule| rule.backoff = ReplayBackoff::Fixed);
+    let mut subject = subject(ReasonCode::Timeout);
     subject.replays = 1;
     let until = now().checked_add(std::time::Duration::from_secs(30)).unwrap();
     let ruling = decide(&subject, &situation(&policy));
-    assert_eq!((ruling.verdict, ruling.needs), (Verdict::Later, Some(Need::Wait(until))));
+    assert_eq!(
+        (ruling.verdict, ruling.needs),
+        (ReplayVerdict::Later, Some(NextAction::Wait(until)))
+    );
     assert_eq!(ruling.not_before, Some(until));
-    let later = Situation { now: until, ..situation(&policy) };
+    let later = EvaluationContext { now: until, ..situation(&policy) };
     let ruling = decide(&subject, &later);
-    assert_eq!((ruling.verdict, ruling.not_before), (Verdict::Replay, Some(until)));
+    assert_eq!((ruling.verdict, ruling.not_before), (ReplayVerdict::Replay, Some(until)));
     subject.last_attempt = Timestamp::MAX;
     assert_eq!(decide(&subject, &later).not_before, Some(Timestamp::MAX));
 }
 
 #[test]
 fn every_reason_code_has_a_rule_that_does_what_the_table_says() {
-    let policy = Policy::builtin();
-    let row = |kind: &FailureKind| {
+    let policy = ReplayPolicy::builtin();
+    let row = |kind: &ReasonCode| {
         let subject = subject(*kind);
         let first = decide(&subject, &situation(policy));
-        let again = Subject { replays: 1, ..subject };
+        let again = EntryFacts { replays: 1, ..subject };
         let asked = decide(&again, &situation(policy)).verdict;
         assert_eq!(asked, first.verdict, "who asks is bound by a policy of their own only");
-        let unasked = Situation { asked: Asked::Unasked, ..situation(policy) };
+        let unasked = EvaluationContext { asked: ReplayTrigger::Unasked, ..situation(policy) };
         let again = decide(&again, &unasked).verdict;
         assert_eq!(first.rule.name, format!("built-in:{kind}"));
         format!(
@@ -574,7 +582,7 @@ fn every_reason_code_has_a_rule_that_does_what_the_table_says() {
             first.verdict
         )
     };
-    let rows: Vec<String> = FailureKind::ALL.iter().map(row).collect();
+    let rows: Vec<String> = ReasonCode::ALL.iter().map(row).collect();
     insta::assert_snapshot!(rows.join("\n"), @"
     timeout                  auto_replay       Replay, then Later
     stalled                  auto_replay       Replay, then Later

@@ -1,20 +1,20 @@
 //! Reading after a `$`: parameters, substitutions, arithmetic.
 
 use super::{
-    found::{Check, Quoting, Refusal},
+    found::{PlacementError, Quoting, ValueConstraint},
     rules,
-    scanner::{IN_SUBSCRIPT, Scanner},
+    scanner::{IN_SUBSCRIPT, ShellScanner},
     variables::{ARGUMENTS, CarriedValues},
-    word::Word,
+    word::ShellWord,
 };
 use crate::template::{
-    Dialect,
-    reference::{self, Owner},
+    ShellDialect,
+    reference::{self, ExpansionOwner},
 };
 
-impl Scanner<'_> {
+impl ShellScanner<'_> {
     /// Reads what starts with the `$` here.
-    pub(super) fn dollar(&mut self, quoting: Quoting, word: &mut Word) {
+    pub(super) fn dollar(&mut self, quoting: Quoting, word: &mut ShellWord) {
         let rest = self.rest();
         if rest.starts_with("$${") {
             self.found.escape(self.pos);
@@ -22,9 +22,9 @@ impl Scanner<'_> {
             self.parameter(quoting, word);
         } else if rest.starts_with("${") {
             match reference::owner(self.source, self.pos, self.names) {
-                Owner::Template => self.reference(quoting, word),
-                Owner::Shell => self.parameter(quoting, word),
-                Owner::Nobody(fault) => {
+                ExpansionOwner::Template => self.reference(quoting, word),
+                ExpansionOwner::Shell => self.parameter(quoting, word),
+                ExpansionOwner::Nobody(fault) => {
                     self.pos = fault.range.end.max(self.pos + 2);
                     self.found.fault(fault);
                     word.push_unknown();
@@ -55,8 +55,8 @@ impl Scanner<'_> {
     /// may end elsewhere. In a script for any shell no value can stand there.
     fn ansi_c(&self) -> Quoting {
         match self.dialect {
-            Dialect::Bash => Quoting::AnsiC,
-            Dialect::Posix => Quoting::Refused(Refusal {
+            ShellDialect::Bash => Quoting::AnsiC,
+            ShellDialect::Posix => Quoting::Refused(PlacementError {
                 reason: "stands in `$'…'`, which not every `sh` knows",
                 help: "use `\"…\"`, or set `shell_program: bash`",
             }),
@@ -64,7 +64,7 @@ impl Scanner<'_> {
     }
 
     /// Reads `$NAME`, `$1`, `$?` or a lone `$`.
-    fn plain_parameter(&mut self, quoting: Quoting, word: &mut Word) {
+    fn plain_parameter(&mut self, quoting: Quoting, word: &mut ShellWord) {
         let start = self.pos;
         self.pos += 1;
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -88,7 +88,7 @@ impl Scanner<'_> {
     }
 
     /// Notes the use of a variable that was just read.
-    fn variable(&mut self, name: &str, start: usize, quoting: Quoting, word: &mut Word) {
+    fn variable(&mut self, name: &str, start: usize, quoting: Quoting, word: &mut ShellWord) {
         word.push_variable(name);
         let is_split = quoting == Quoting::None;
         self.found.variables.note_use(name, start..self.pos, is_split);
@@ -116,7 +116,7 @@ impl Scanner<'_> {
     }
 
     /// Reads the shell's own `${…}`.
-    fn parameter(&mut self, quoting: Quoting, word: &mut Word) {
+    fn parameter(&mut self, quoting: Quoting, word: &mut ShellWord) {
         let opening = self.pos;
         self.pos += 2;
         let is_counted = self.byte(0) == Some(b'#') && self.byte(1) != Some(b'}');
@@ -180,7 +180,7 @@ impl Scanner<'_> {
 
     /// Reads the operand of `${name…}` and its closing brace.
     fn operand(&mut self, outer: Quoting, inner: Quoting) -> CarriedValues {
-        let mut word = Word::at(self.pos);
+        let mut word = ShellWord::at(self.pos);
         while let Some(next) = self.peek() {
             match next {
                 '}' => {
@@ -234,7 +234,7 @@ impl Scanner<'_> {
     pub(super) fn arithmetic(&mut self) {
         let start = self.pos;
         self.nested(|scanner| {
-            let mut word = Word::at(scanner.pos);
+            let mut word = ShellWord::at(scanner.pos);
             let mut depth = 0_usize;
             while let Some(next) = scanner.peek() {
                 match next {
@@ -262,14 +262,14 @@ impl Scanner<'_> {
             word.range.end = scanner.pos;
             scanner.found.forbid_words(&word, "has the filter `words` inside arithmetic");
             for output in word.carried.variables.iter().filter(|name| name.starts_with('$')) {
-                scanner.found.variables.demand(output, Check::NumberInVariable);
+                scanner.found.variables.demand(output, ValueConstraint::NumberInVariable);
             }
         });
         self.evaluated(start..self.pos);
     }
 
     /// Reads text between backticks.
-    pub(super) fn backtick(&mut self, word: &mut Word) {
+    pub(super) fn backtick(&mut self, word: &mut ShellWord) {
         self.pos += 1;
         let start = self.pos;
         self.skip_to('`', IN_BACKTICKS);
@@ -289,15 +289,15 @@ impl Scanner<'_> {
     }
 }
 
-const INDIRECT: Refusal<'static> = Refusal {
+const INDIRECT: PlacementError<'static> = PlacementError {
     reason: "the shell reads it as the name of a variable or as a prompt, and runs what it hides",
     help: "use the value itself, or choose the variable with `case`",
 };
-const IN_OPERATOR: Refusal<'static> = Refusal {
+const IN_OPERATOR: PlacementError<'static> = PlacementError {
     reason: "stands inside a `${…}` of the shell, where quoting is not reliable",
     help: "put the value into a shell variable first: `value=${x}`",
 };
-const IN_BACKTICKS: Refusal<'static> = Refusal {
+const IN_BACKTICKS: PlacementError<'static> = PlacementError {
     reason: "stands between backticks, whose text the shell reads twice",
     help: "write `$(…)` instead of backticks",
 };

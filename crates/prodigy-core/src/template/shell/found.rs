@@ -3,19 +3,19 @@
 use std::ops::Range;
 
 use super::{
-    outside::OutsideCommand,
-    scanner::Scanned,
-    variables::{EVALUATED, RefusedUse, Variables},
-    word::Word,
+    outside::ExternalCommand,
+    scanner::ScannedScript,
+    variables::{EVALUATED, ForbiddenUse, ShellVariables},
+    word::ShellWord,
 };
 use crate::{
-    diagnostic::Fault,
-    template::{filter::Filter, reference::Reference},
+    diagnostic::ParseError,
+    template::{filter::TemplateFilter, reference::VarReference},
 };
 
 /// The spelling of a reference in the finished script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::template) enum Spelling {
+pub(in crate::template) enum QuoteStyle {
     /// A word of its own, or a part of one: `"${P}"`.
     Quoted,
     /// Where quotes are open already, or have no meaning: `${P}`.
@@ -30,10 +30,10 @@ pub(in crate::template) enum Spelling {
 
 /// A condition on a value at its place, whatever the quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::template) enum Check {
+pub(in crate::template) enum ValueConstraint {
     /// Bash runs `a[$(command)]` when it evaluates arithmetic, so only numbers pass.
     Integer,
-    /// As [`Check::Integer`], for a value that gets there through a shell variable.
+    /// As [`ValueConstraint::Integer`], for a value that gets there through a shell variable.
     NumberInVariable,
     /// For programs that give characters such as `=` and `$` a meaning.
     Simple,
@@ -43,7 +43,7 @@ pub(in crate::template) enum Check {
     ForFind,
 }
 
-impl Check {
+impl ValueConstraint {
     /// Returns what is wrong with a value.
     pub(in crate::template) fn problem(self, text: &str) -> Option<&'static str> {
         let (holds, problem) = match self {
@@ -88,23 +88,23 @@ fn is_simple(text: &str) -> bool {
 
 /// A value that the script needs; references to the same value share it.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::template) struct Slot {
-    pub(in crate::template) reference: Reference,
-    pub(in crate::template) checks: Vec<Check>,
+pub(in crate::template) struct ScriptParam {
+    pub(in crate::template) reference: VarReference,
+    pub(in crate::template) checks: Vec<ValueConstraint>,
 }
 
 /// A part of the finished script.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::template) enum Piece {
+pub(in crate::template) enum ScriptPart {
     /// Text as it is.
     Literal(String),
     /// The value of a slot.
-    Value { slot: usize, spelling: Spelling },
+    Value { slot: usize, spelling: QuoteStyle },
 }
 
 /// The reason of a refused reference, and the alternative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refusal<'a> {
+pub(super) struct PlacementError<'a> {
     /// Follows the reference: "`${item.x}` …".
     pub(super) reason: &'a str,
     /// The way out; `${x}` stands for the reference.
@@ -127,7 +127,7 @@ pub(super) enum Quoting {
     /// `$((…))`
     Arithmetic,
     /// Somewhere no value can go.
-    Refused(Refusal<'static>),
+    Refused(PlacementError<'static>),
 }
 
 /// One place where a reference stands.
@@ -135,27 +135,27 @@ pub(super) enum Quoting {
 struct Occurrence {
     slot: usize,
     range: Range<usize>,
-    spelling: Spelling,
+    spelling: QuoteStyle,
     refused: bool,
 }
 
 /// Everything that reading a script has found so far.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    slots: Vec<Slot>,
+pub(super) struct ScriptAnalysis {
+    slots: Vec<ScriptParam>,
     occurrences: Vec<Occurrence>,
     /// Where a `$` of `$${` must go away.
     escapes: Vec<usize>,
-    faults: Vec<Fault>,
+    faults: Vec<ParseError>,
     /// Where the shell stops to read the script as we do.
     unreadable_from: Option<usize>,
-    pub(super) variables: Variables,
+    pub(super) variables: ShellVariables,
     /// Commands that change something outside the worktree.
-    pub(super) outside: Vec<OutsideCommand>,
+    pub(super) outside: Vec<ExternalCommand>,
 }
 
-impl Found {
-    pub(super) fn fault(&mut self, fault: Fault) {
+impl ScriptAnalysis {
+    pub(super) fn fault(&mut self, fault: ParseError) {
         self.faults.push(fault);
     }
 
@@ -170,40 +170,41 @@ impl Found {
     }
 
     /// Adds a reference and returns its number.
-    pub(super) fn add(&mut self, reference: Reference, quoting: Quoting) -> usize {
+    pub(super) fn add(&mut self, reference: VarReference, quoting: Quoting) -> usize {
         let range = reference.range();
         let known = self.slots.iter().position(|slot| slot.reference.is_same_value(&reference));
         let slot = known.unwrap_or(self.slots.len());
         if known.is_none() {
-            self.slots.push(Slot { reference, checks: Vec::new() });
+            self.slots.push(ScriptParam { reference, checks: Vec::new() });
         }
         let spelling = match quoting {
-            Quoting::None | Quoting::Refused(_) => Spelling::Quoted,
-            Quoting::Double | Quoting::Here => Spelling::Bare,
-            Quoting::Single => Spelling::Single,
-            Quoting::AnsiC => Spelling::AnsiC,
-            Quoting::Arithmetic => Spelling::Arithmetic,
+            Quoting::None | Quoting::Refused(_) => QuoteStyle::Quoted,
+            Quoting::Double | Quoting::Here => QuoteStyle::Bare,
+            Quoting::Single => QuoteStyle::Single,
+            Quoting::AnsiC => QuoteStyle::AnsiC,
+            Quoting::Arithmetic => QuoteStyle::Arithmetic,
         };
         let number = self.occurrences.len();
         self.occurrences.push(Occurrence { slot, range: range.clone(), spelling, refused: false });
         if let Quoting::Refused(refusal) = quoting {
             self.refuse(range, refusal);
         } else if quoting == Quoting::Arithmetic {
-            self.require_of(number, Check::Integer);
+            self.require_of(number, ValueConstraint::Integer);
         } else if quoting != Quoting::None {
             self.forbid_words_filter(number, IN_QUOTES);
         }
         number
     }
 
-    fn shell_filter(&self, occurrence: &Occurrence) -> Option<Filter> {
+    fn shell_filter(&self, occurrence: &Occurrence) -> Option<TemplateFilter> {
         self.slots.get(occurrence.slot).and_then(|slot| slot.reference.shell_filter())
     }
 
     /// Returns true if a range of the script has references that rules apply to;
     /// the author answers for `raw`.
     pub(super) fn has_values(&self, range: &Range<usize>) -> bool {
-        self.within(range).any(|(_, occurrence)| self.shell_filter(occurrence) != Some(Filter::Raw))
+        self.within(range)
+            .any(|(_, occurrence)| self.shell_filter(occurrence) != Some(TemplateFilter::Raw))
     }
 
     fn within(&self, range: &Range<usize>) -> impl Iterator<Item = (usize, &Occurrence)> {
@@ -214,18 +215,18 @@ impl Found {
     }
 
     /// Refuses every reference in a stretch of the script, and every variable that holds one.
-    pub(super) fn refuse(&mut self, range: Range<usize>, refusal: Refusal<'_>) {
+    pub(super) fn refuse(&mut self, range: Range<usize>, refusal: PlacementError<'_>) {
         self.variables.refuse(&range, refusal);
         self.refuse_references(&range, refusal);
     }
 
     /// Refuses every reference in a stretch of the script; variables may stand there.
-    pub(super) fn refuse_references(&mut self, range: &Range<usize>, refusal: Refusal<'_>) {
-        self.refuse_if(range, refusal, |filter| filter != Some(Filter::Raw));
+    pub(super) fn refuse_references(&mut self, range: &Range<usize>, refusal: PlacementError<'_>) {
+        self.refuse_if(range, refusal, |filter| filter != Some(TemplateFilter::Raw));
     }
 
     /// Refuses the references of a word that may become several words.
-    pub(super) fn forbid_words(&mut self, word: &Word, reason: &'static str) {
+    pub(super) fn forbid_words(&mut self, word: &ShellWord, reason: &'static str) {
         for number in &word.references {
             self.forbid_words_filter(*number, reason);
         }
@@ -234,8 +235,8 @@ impl Found {
     fn forbid_words_filter(&mut self, number: usize, reason: &'static str) {
         let help = "leave `|words` out, or move the reference to a place of its own";
         if let Some(range) = self.range_of(number) {
-            self.refuse_if(&range, Refusal { reason, help }, |filter| {
-                filter == Some(Filter::Words)
+            self.refuse_if(&range, PlacementError { reason, help }, |filter| {
+                filter == Some(TemplateFilter::Words)
             });
         }
     }
@@ -243,8 +244,8 @@ impl Found {
     fn refuse_if(
         &mut self,
         range: &Range<usize>,
-        refusal: Refusal<'_>,
-        applies: impl Fn(Option<Filter>) -> bool,
+        refusal: PlacementError<'_>,
+        applies: impl Fn(Option<TemplateFilter>) -> bool,
     ) {
         let hit: Vec<usize> = self
             .within(range)
@@ -257,7 +258,7 @@ impl Found {
             let Some(slot) = self.slots.get(found.slot) else { continue };
             let reference = format!("${{{}}}", slot.reference.spelled());
             let opening = reference.trim_end_matches('}');
-            self.faults.push(Fault {
+            self.faults.push(ParseError {
                 range: found.range.clone(),
                 message: format!("`{reference}` {}", refusal.reason),
                 help: Some(refusal.help.replace("${x", opening)),
@@ -266,19 +267,20 @@ impl Found {
     }
 
     /// Refuses the use of a variable that holds references, unless all of them are refused already.
-    fn refuse_use(&mut self, found: RefusedUse) {
+    fn refuse_use(&mut self, found: ForbiddenUse) {
         let mut held = found
             .held
             .iter()
             .filter_map(|number| self.occurrences.get(*number))
             .filter(|value| !value.refused)
             .filter_map(|value| self.slots.get(value.slot));
-        let is_ours = |slot: &&Slot| slot.reference.shell_filter() != Some(Filter::Raw);
+        let is_ours =
+            |slot: &&ScriptParam| slot.reference.shell_filter() != Some(TemplateFilter::Raw);
         let Some(slot) = held.find(is_ours) else { return };
         if self.faults.iter().any(|fault| fault.range == found.range) {
             return;
         }
-        let RefusedUse { name, range, reason, help, .. } = found;
+        let ForbiddenUse { name, range, reason, help, .. } = found;
         let reference = format!("${{{}}}", slot.reference.spelled());
         let opening = reference.trim_end_matches('}');
         let holder = match name.as_str() {
@@ -286,7 +288,7 @@ impl Found {
             output if output.starts_with('$') => "the output".to_owned(),
             name => format!("`${name}`"),
         };
-        self.faults.push(Fault {
+        self.faults.push(ParseError {
             range,
             message: format!("{holder} holds `{reference}`, and {reason}"),
             help: Some(help.replace("${x", opening)),
@@ -294,7 +296,7 @@ impl Found {
     }
 
     /// Demands something of every value that stands directly in a word.
-    pub(super) fn require(&mut self, word: &Word, check: Check) {
+    pub(super) fn require(&mut self, word: &ShellWord, check: ValueConstraint) {
         for number in &word.references {
             self.require_of(*number, check);
         }
@@ -304,10 +306,10 @@ impl Found {
     }
 
     /// Demands something of the value of one reference.
-    pub(super) fn require_of(&mut self, number: usize, check: Check) {
+    pub(super) fn require_of(&mut self, number: usize, check: ValueConstraint) {
         let Some(found) = self.occurrences.get(number) else { return };
         if let Some(slot) = self.slots.get_mut(found.slot)
-            && slot.reference.shell_filter() != Some(Filter::Raw)
+            && slot.reference.shell_filter() != Some(TemplateFilter::Raw)
             && !slot.checks.contains(&check)
         {
             slot.checks.push(check);
@@ -320,7 +322,7 @@ impl Found {
     }
 
     /// Cuts the script into pieces.
-    pub(super) fn finish(mut self, source: &str) -> Result<Scanned, Vec<Fault>> {
+    pub(super) fn finish(mut self, source: &str) -> Result<ScannedScript, Vec<ParseError>> {
         for range in self.variables.evaluated() {
             self.refuse(range, EVALUATED);
         }
@@ -328,7 +330,7 @@ impl Found {
             self.refuse(at..source.len(), UNREADABLE);
         }
         if self.occurrences.is_empty() {
-            self.variables = Variables::default();
+            self.variables = ShellVariables::default();
         }
         let (demanded, refused) = std::mem::take(&mut self.variables).follow();
         for (number, check) in demanded {
@@ -341,27 +343,28 @@ impl Found {
             self.faults.sort_by_key(|fault| fault.range.start);
             return Err(self.faults);
         }
-        let mut edits: Vec<(Range<usize>, Option<Piece>)> =
+        let mut edits: Vec<(Range<usize>, Option<ScriptPart>)> =
             self.escapes.iter().map(|at| (*at..at + 1, None)).collect();
         edits.extend(self.occurrences.iter().map(|found| {
-            let piece = Piece::Value { slot: found.slot, spelling: found.spelling };
+            let piece = ScriptPart::Value { slot: found.slot, spelling: found.spelling };
             (found.range.clone(), Some(piece))
         }));
         edits.sort_by_key(|(range, _)| range.start);
         let mut pieces = Vec::new();
         let mut pos = 0;
         for (range, piece) in edits {
-            pieces
-                .push(Piece::Literal(source.get(pos..range.start).unwrap_or_default().to_owned()));
+            pieces.push(ScriptPart::Literal(
+                source.get(pos..range.start).unwrap_or_default().to_owned(),
+            ));
             pieces.extend(piece);
             pos = range.end;
         }
-        pieces.push(Piece::Literal(source.get(pos..).unwrap_or_default().to_owned()));
-        Ok(Scanned { slots: self.slots, pieces, outside: self.outside })
+        pieces.push(ScriptPart::Literal(source.get(pos..).unwrap_or_default().to_owned()));
+        Ok(ScannedScript { slots: self.slots, pieces, outside: self.outside })
     }
 }
 
-const UNREADABLE: Refusal<'static> = Refusal {
+const UNREADABLE: PlacementError<'static> = PlacementError {
     reason: "follows something that the shell cannot read, so nobody knows what it does with it",
     help: "mend the script before it; `bash -n` says where",
 };

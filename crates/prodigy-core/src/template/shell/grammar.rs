@@ -1,18 +1,18 @@
 //! Commands: where one ends, where the next begins, and what its words are.
 
 use super::{
-    found::{Check, Refusal},
+    found::{PlacementError, ValueConstraint},
     heredoc::AS_PROGRAM,
     rules,
-    scanner::Scanner,
+    scanner::ShellScanner,
     special,
     variables::{ARGUMENTS, CarriedValues},
-    word::Word,
+    word::ShellWord,
 };
 
 /// The end of a list of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum ListEnd {
     /// The end of the script.
     Script,
     /// A closing parenthesis.
@@ -22,19 +22,19 @@ enum End {
 }
 
 /// Commands being read.
-struct List {
-    end: End,
+struct CommandList {
+    end: ListEnd,
     /// The number of open compound commands.
     open: usize,
-    words: Vec<Word>,
-    here_strings: Vec<Word>,
+    words: Vec<ShellWord>,
+    here_strings: Vec<ShellWord>,
     /// Set if the command says where its standard input comes from.
     own_stdin: bool,
 }
 
 /// The input of programs that run their standard input.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Feed {
+pub(super) struct PipelineStdin {
     /// Where the pipeline that is being read starts.
     start: usize,
     /// Set if such a program is part of it.
@@ -43,7 +43,7 @@ pub(super) struct Feed {
     pub(super) is_written: bool,
 }
 
-impl Feed {
+impl PipelineStdin {
     /// Returns true if a program in the pipeline runs its standard input.
     pub(super) fn is_read(self) -> bool {
         self.is_read
@@ -52,39 +52,44 @@ impl Feed {
 
 /// The next action after a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum TokenFlow {
     Continue,
     Return { after_esac: bool },
 }
 
-impl Scanner<'_> {
+impl ShellScanner<'_> {
     /// Reads the whole script.
     pub(super) fn script(&mut self) {
-        self.list(End::Script);
+        self.list(ListEnd::Script);
     }
 
     /// Reads commands up to a closing parenthesis.
     pub(super) fn parenthesised(&mut self) {
-        self.list(End::Parenthesis);
+        self.list(ListEnd::Parenthesis);
     }
 
     /// Reads commands; returns whether `esac` ended them, or the script.
-    fn list(&mut self, end: End) -> bool {
-        let mut list =
-            List { end, open: 0, words: Vec::new(), here_strings: Vec::new(), own_stdin: false };
+    fn list(&mut self, end: ListEnd) -> bool {
+        let mut list = CommandList {
+            end,
+            open: 0,
+            words: Vec::new(),
+            here_strings: Vec::new(),
+            own_stdin: false,
+        };
         loop {
             self.blanks();
             let Some(next) = self.peek() else {
                 self.finish(&mut list);
                 return true;
             };
-            if let Next::Return { after_esac } = self.token(next, &mut list) {
+            if let TokenFlow::Return { after_esac } = self.token(next, &mut list) {
                 return after_esac;
             }
         }
     }
 
-    fn token(&mut self, next: char, list: &mut List) -> Next {
+    fn token(&mut self, next: char, list: &mut CommandList) -> TokenFlow {
         match next {
             '\n' => {
                 self.finish(list);
@@ -97,8 +102,8 @@ impl Scanner<'_> {
                 let ends_item = matches!(self.byte(1), Some(b';' | b'&'));
                 while self.eat(";") || self.eat("&") {}
                 self.start_pipeline(list);
-                if ends_item && list.end == End::CaseItem {
-                    return Next::Return { after_esac: false };
+                if ends_item && list.end == ListEnd::CaseItem {
+                    return TokenFlow::Return { after_esac: false };
                 }
             }
             '&' if self.byte(1) == Some(b'>') => {
@@ -122,18 +127,18 @@ impl Scanner<'_> {
             ')' => {
                 self.finish(list);
                 self.pos += 1;
-                if list.end == End::Parenthesis {
-                    return Next::Return { after_esac: false };
+                if list.end == ListEnd::Parenthesis {
+                    return TokenFlow::Return { after_esac: false };
                 }
             }
             '(' => self.open_parenthesis(list),
             '<' | '>' if self.byte(1) != Some(b'(') => self.redirection(list),
             _ => return self.command_word(list),
         }
-        Next::Continue
+        TokenFlow::Continue
     }
 
-    fn open_parenthesis(&mut self, list: &mut List) {
+    fn open_parenthesis(&mut self, list: &mut CommandList) {
         let at_command = list.words.is_empty();
         if at_command && self.rest().starts_with("((") && self.is_arithmetic(2) {
             self.pos += 2;
@@ -154,26 +159,26 @@ impl Scanner<'_> {
         self.eat(")");
     }
 
-    fn command_word(&mut self, list: &mut List) -> Next {
+    fn command_word(&mut self, list: &mut CommandList) -> TokenFlow {
         let word = self.word();
         if word.range.is_empty() {
             self.bump();
-            return Next::Continue;
+            return TokenFlow::Continue;
         }
         let is_descriptor = !word.quoted
             && matches!(self.byte(0), Some(b'<' | b'>'))
             && word.text.bytes().all(|b| b.is_ascii_digit());
         if is_descriptor {
-            return Next::Continue;
+            return TokenFlow::Continue;
         }
         if list.words.is_empty() && !word.quoted {
             return self.keyword(word, list);
         }
         list.words.push(word);
-        Next::Continue
+        TokenFlow::Continue
     }
 
-    fn keyword(&mut self, word: Word, list: &mut List) -> Next {
+    fn keyword(&mut self, word: ShellWord, list: &mut CommandList) -> TokenFlow {
         match word.text.as_str() {
             "if" | "while" | "until" | "{" => list.open += 1,
             "then" | "elif" | "else" | "do" | "!" => {}
@@ -189,9 +194,9 @@ impl Scanner<'_> {
             "case" => {
                 self.nested(Self::case);
             }
-            "esac" if list.end == End::CaseItem => {
+            "esac" if list.end == ListEnd::CaseItem => {
                 self.finish(list);
-                return Next::Return { after_esac: true };
+                return TokenFlow::Return { after_esac: true };
             }
             "function" => {
                 self.blanks();
@@ -204,7 +209,7 @@ impl Scanner<'_> {
             "[[" => self.conditional(),
             _ => list.words.push(word),
         }
-        Next::Continue
+        TokenFlow::Continue
     }
 
     /// Reads `NAME in words` after `for`.
@@ -265,7 +270,7 @@ impl Scanner<'_> {
                 }
                 self.found.forbid_words(&pattern, IN_CASE);
             }
-            if self.list(End::CaseItem) {
+            if self.list(ListEnd::CaseItem) {
                 return;
             }
         }
@@ -273,7 +278,7 @@ impl Scanner<'_> {
 
     /// Reads `[[ … ]]` after its opening brackets.
     fn conditional(&mut self) {
-        let mut words: Vec<Word> = Vec::new();
+        let mut words: Vec<ShellWord> = Vec::new();
         while let Some(next) = self.peek() {
             if next.is_whitespace() || self.rest().starts_with("\\\n") {
                 self.bump();
@@ -297,7 +302,7 @@ impl Scanner<'_> {
                 let before = number.checked_sub(1).and_then(|before| words.get(before));
                 for side in [before, after].into_iter().flatten() {
                     for number in &side.references {
-                        self.found.require_of(*number, Check::Integer);
+                        self.found.require_of(*number, ValueConstraint::Integer);
                     }
                     special::evaluated(&mut self.found, side);
                 }
@@ -310,7 +315,7 @@ impl Scanner<'_> {
     }
 
     /// Reads a redirection and its target.
-    fn redirection(&mut self, list: &mut List) {
+    fn redirection(&mut self, list: &mut CommandList) {
         list.own_stdin |= self.peek() == Some('<');
         if self.eat("<<<") {
             self.blanks();
@@ -335,15 +340,15 @@ impl Scanner<'_> {
     ///
     /// A compound command and all that is in it counts as one, because its
     /// parts share one standard input.
-    fn start_pipeline(&mut self, list: &List) {
-        if list.end == End::Script && list.open == 0 {
-            self.feed = Feed { start: self.pos, ..Feed::default() };
+    fn start_pipeline(&mut self, list: &CommandList) {
+        if list.end == ListEnd::Script && list.open == 0 {
+            self.feed = PipelineStdin { start: self.pos, ..PipelineStdin::default() };
             self.found.variables.begin_pipeline();
         }
     }
 
     /// Applies the rules to the command that just ended.
-    fn finish(&mut self, list: &mut List) {
+    fn finish(&mut self, list: &mut CommandList) {
         let words = std::mem::take(&mut list.words);
         let here_strings = std::mem::take(&mut list.here_strings);
         let own_stdin = std::mem::take(&mut list.own_stdin);
@@ -370,7 +375,7 @@ impl Scanner<'_> {
 /// Operators of `[[ ]]` that evaluate both sides as arithmetic.
 const ARITHMETIC: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 
-const AS_NAME: Refusal<'static> = Refusal {
+const AS_NAME: PlacementError<'static> = PlacementError {
     reason: "stands where a fixed name is expected",
     help: "write the name, or keep the value in an argument",
 };

@@ -1,14 +1,14 @@
 //! Here-documents: announced in a command, read after the end of its line.
 
 use super::{
-    found::{Quoting, Refusal},
-    scanner::Scanner,
-    word::Word,
+    found::{PlacementError, Quoting},
+    scanner::ShellScanner,
+    word::ShellWord,
 };
 
 /// A here-document whose text is still to come.
 #[derive(Clone, Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingHeredoc {
     /// Where it was announced.
     pub(super) at: usize,
     delimiter: String,
@@ -18,7 +18,7 @@ pub(super) struct Pending {
     pub(super) is_program: bool,
 }
 
-impl Scanner<'_> {
+impl ShellScanner<'_> {
     /// Reads the delimiter after `<<` or `<<-`.
     pub(super) fn announce_heredoc(&mut self, strip_tabs: bool) {
         let at = self.pos;
@@ -26,12 +26,12 @@ impl Scanner<'_> {
         let word = self.word();
         self.found.refuse(
             word.range,
-            Refusal {
+            PlacementError {
                 reason: "stands where the end mark of a here-document is expected",
                 help: "write a fixed word such as `EOF`",
             },
         );
-        self.heredocs.push(Pending {
+        self.heredocs.push(PendingHeredoc {
             at,
             delimiter: word.text,
             quoted: word.quoted,
@@ -47,11 +47,11 @@ impl Scanner<'_> {
         }
     }
 
-    fn heredoc_body(&mut self, pending: &Pending) {
+    fn heredoc_body(&mut self, pending: &PendingHeredoc) {
         let start = self.pos;
         let end = self.body_end(pending);
         let quoting = if pending.quoted { Quoting::Refused(IN_QUOTED) } else { Quoting::Here };
-        let mut word = Word::at(start);
+        let mut word = ShellWord::at(start);
         while self.pos < end.0 {
             let Some(next) = self.peek() else { break };
             match next {
@@ -78,7 +78,7 @@ impl Scanner<'_> {
     }
 
     /// Returns where the text ends, and where the line after it starts.
-    fn body_end(&self, pending: &Pending) -> (usize, usize) {
+    fn body_end(&self, pending: &PendingHeredoc) -> (usize, usize) {
         let mut at = self.pos;
         for line in self.rest().split_inclusive('\n') {
             let text = line.strip_suffix('\n').unwrap_or(line);
@@ -93,11 +93,11 @@ impl Scanner<'_> {
     }
 }
 
-const IN_QUOTED: Refusal<'static> = Refusal {
+const IN_QUOTED: PlacementError<'static> = PlacementError {
     reason: "stands in a here-document with a quoted end mark, where the shell expands nothing",
     help: "take the quotes off the end mark and write `\\$` for a literal `$`",
 };
-pub(super) const AS_PROGRAM: Refusal<'static> = Refusal {
+pub(super) const AS_PROGRAM: PlacementError<'static> = PlacementError {
     reason: "stands in text that becomes a program on standard input",
     help: "pass the value as an argument, or set an environment variable: `X=${x} command …`",
 };

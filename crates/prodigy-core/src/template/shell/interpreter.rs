@@ -3,11 +3,11 @@
 use std::slice::Iter;
 
 use super::{
-    found::{Found, Refusal},
-    options::{Kind, Takes},
+    found::{PlacementError, ScriptAnalysis},
+    options::{ArgumentKind, OptionArgument},
     rules::{AS_OPTION, guard_dash, guard_split},
-    tools::{INTERPRETERS, Interpreter, Operand},
-    word::Word,
+    tools::{INTERPRETERS, Interpreter, OperandKind},
+    word::ShellWord,
 };
 
 /// Finds an interpreter; `python3.12` is `python`.
@@ -20,12 +20,12 @@ pub(super) fn interpreter(name: &str) -> Option<&'static Interpreter> {
 ///
 /// Returns whether it runs what it reads on standard input.
 pub(super) fn interpreted(
-    found: &mut Found,
+    found: &mut ScriptAnalysis,
     name: &str,
     known: &Interpreter,
-    arguments: &[Word],
+    arguments: &[ShellWord],
 ) -> bool {
-    let mut reading = Reading {
+    let mut reading = ArgumentReader {
         found,
         name,
         known,
@@ -49,27 +49,30 @@ pub(super) fn interpreted(
         if !reading.ended && shell && word.text == "+" {
             continue;
         }
-        let kind = if reading.ended { Kind::Operand } else { known.options.read(&word.text) };
+        let kind =
+            if reading.ended { ArgumentKind::Operand } else { known.options.read(&word.text) };
         let is_over = match kind {
-            Kind::Flag | Kind::Attached(_) | Kind::Next(_) if known.names.contains(&"sh") => {
+            ArgumentKind::Flag | ArgumentKind::Attached(_) | ArgumentKind::Next(_)
+                if known.names.contains(&"sh") =>
+            {
                 reading.shell_option(word, &mut words, kind);
                 false
             }
-            Kind::Flag => {
+            ArgumentKind::Flag => {
                 reading.flag(word);
                 false
             }
-            Kind::Attached(takes) => {
+            ArgumentKind::Attached(takes) => {
                 reading.value(word, takes);
                 reading.note_program(&word.text, takes);
                 false
             }
-            Kind::Next(takes) => {
+            ArgumentKind::Next(takes) => {
                 reading.values(&mut words, takes);
                 reading.note_program(&word.text, takes);
                 false
             }
-            Kind::Operand => reading.operand(word),
+            ArgumentKind::Operand => reading.operand(word),
         };
         if is_over {
             break;
@@ -79,8 +82,8 @@ pub(super) fn interpreted(
 }
 
 /// The arguments of an interpreter being read.
-struct Reading<'a> {
-    found: &'a mut Found,
+struct ArgumentReader<'a> {
+    found: &'a mut ScriptAnalysis,
     name: &'a str,
     known: &'a Interpreter,
     /// Set if an argument has supplied the program.
@@ -94,10 +97,10 @@ struct Reading<'a> {
     ended: bool,
 }
 
-impl Reading<'_> {
-    fn refuse_code(&mut self, word: &Word) {
+impl ArgumentReader<'_> {
+    fn refuse_code(&mut self, word: &ShellWord) {
         let reason = format!("stands in program text that `{}` reads", self.name);
-        let refusal = Refusal { reason: &reason, help: self.known.help };
+        let refusal = PlacementError { reason: &reason, help: self.known.help };
         // The value of a variable of awk has escapes, and nothing that runs.
         if self.name.ends_with("awk") && word.assigned_name().is_some() {
             self.found.refuse_references(&word.range, refusal);
@@ -106,13 +109,13 @@ impl Reading<'_> {
         }
     }
 
-    fn refuse_file(&mut self, word: &Word) {
+    fn refuse_file(&mut self, word: &ShellWord) {
         let reason = format!("chooses the program that `{}` runs", self.name);
         let help = "write the name of the program";
-        self.found.refuse(word.range.clone(), Refusal { reason: &reason, help });
+        self.found.refuse(word.range.clone(), PlacementError { reason: &reason, help });
     }
 
-    fn flag(&mut self, word: &Word) {
+    fn flag(&mut self, word: &ShellWord) {
         if word.is_unknown_option() {
             self.found.refuse(word.range.clone(), AS_OPTION);
         }
@@ -120,14 +123,19 @@ impl Reading<'_> {
 
     /// Reads an option of a shell. Its `-c` takes the first operand, which more
     /// options may precede: `sh -c -e TEXT`, `bash -ceo pipefail TEXT`.
-    fn shell_option(&mut self, word: &Word, words: &mut Iter<'_, Word>, kind: Kind) {
+    fn shell_option(
+        &mut self,
+        word: &ShellWord,
+        words: &mut Iter<'_, ShellWord>,
+        kind: ArgumentKind,
+    ) {
         self.flag(word);
         let letters = word.text.strip_prefix(['-', '+']).unwrap_or_default();
         if letters.starts_with('-') {
             match kind {
-                Kind::Next(takes) => self.values(words, takes),
-                Kind::Attached(takes) => self.value(word, takes),
-                Kind::Flag | Kind::Operand => {}
+                ArgumentKind::Next(takes) => self.values(words, takes),
+                ArgumentKind::Attached(takes) => self.value(word, takes),
+                ArgumentKind::Flag | ArgumentKind::Operand => {}
             }
             self.has_program |= word.text.starts_with("--command");
             return;
@@ -140,20 +148,20 @@ impl Reading<'_> {
         }
     }
 
-    fn value(&mut self, word: &Word, takes: Takes) {
+    fn value(&mut self, word: &ShellWord, takes: OptionArgument) {
         match takes {
-            Takes::Code => self.refuse_code(word),
-            Takes::File => self.refuse_file(word),
-            Takes::Value | Takes::Pair => {}
+            OptionArgument::Code => self.refuse_code(word),
+            OptionArgument::File => self.refuse_file(word),
+            OptionArgument::Value | OptionArgument::Pair => {}
         }
         self.found.forbid_words(word, "has the filter `words` after an option");
     }
 
-    fn values(&mut self, words: &mut Iter<'_, Word>, takes: Takes) {
-        let count = if takes == Takes::Pair { 2 } else { 1 };
+    fn values(&mut self, words: &mut Iter<'_, ShellWord>, takes: OptionArgument) {
+        let count = if takes == OptionArgument::Pair { 2 } else { 1 };
         // Interpreters disagree whether an option can be the text of a program.
         let first = words.as_slice().first();
-        if takes == Takes::Code && first.is_some_and(|word| word.text.starts_with('-')) {
+        if takes == OptionArgument::Code && first.is_some_and(|word| word.text.starts_with('-')) {
             self.expects_code = true;
         }
         for word in words.take(count) {
@@ -162,20 +170,25 @@ impl Reading<'_> {
     }
 
     /// Notes whether an option supplies the program, so that no operand does.
-    fn note_program(&mut self, option: &str, takes: Takes) {
+    fn note_program(&mut self, option: &str, takes: OptionArgument) {
         let only_adds = match self.name {
             "jq" | "gojq" | "jaq" => option.starts_with("-L") || option.starts_with("--lib"),
             "awk" | "gawk" | "mawk" | "nawk" => {
                 option.starts_with("-v") || option.starts_with("--assign")
             }
-            _ => takes == Takes::File && self.known.operand == Operand::File && option != "-m",
+            _ => {
+                takes == OptionArgument::File
+                    && self.known.operand == OperandKind::File
+                    && option != "-m"
+            }
         };
-        self.has_program |= !only_adds && matches!(takes, Takes::Code | Takes::File);
+        self.has_program |=
+            !only_adds && matches!(takes, OptionArgument::Code | OptionArgument::File);
     }
 
     /// Reads an operand; returns whether the rest is data.
-    fn operand(&mut self, word: &Word) -> bool {
-        let is_file = self.known.operand == Operand::File;
+    fn operand(&mut self, word: &ShellWord) -> bool {
+        let is_file = self.known.operand == OperandKind::File;
         let reads_stdin = self.expects_stdin || word.text == "-";
         if is_file && reads_stdin && !self.has_program && !self.expects_code {
             return true;
@@ -185,9 +198,9 @@ impl Reading<'_> {
         // Awk reads escapes in the value of an operand such as `x=1`.
         let sets_variable = self.name.ends_with("awk") && word.assigned_name().is_some();
         let is_code = match self.known.operand {
-            Operand::Code => (!self.has_program && !is_subcommand) || sets_variable,
-            Operand::DataThenCode => self.operands > 0,
-            Operand::File | Operand::Data => false,
+            OperandKind::Code => (!self.has_program && !is_subcommand) || sets_variable,
+            OperandKind::DataThenCode => self.operands > 0,
+            OperandKind::File | OperandKind::Data => false,
         };
         if is_code || self.expects_code {
             self.refuse_code(word);

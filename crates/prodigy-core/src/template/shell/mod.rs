@@ -24,8 +24,8 @@ mod variables;
 mod word;
 
 pub(super) use self::{
-    found::{Piece, Slot, Spelling},
-    scanner::{Scanned, scan},
+    found::{QuoteStyle, ScriptParam, ScriptPart},
+    scanner::{ScannedScript, scan},
 };
 
-pub use self::outside::OutsideCommand;
+pub use self::outside::ExternalCommand;

@@ -5,11 +5,11 @@
 
 use std::ops::Range;
 
-use super::word::Word;
+use super::word::ShellWord;
 
 /// A command that changes something outside the worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OutsideCommand {
+pub struct ExternalCommand {
     /// Where it stands in the script.
     pub range: Range<usize>,
     /// The command, as people write it: `git push`.
@@ -70,7 +70,7 @@ const VALUED: &[(&str, &[&str])] = &[
 ];
 
 /// Returns what a command changes outside, if it is known to.
-pub(super) fn changes(name: &str, arguments: &[Word]) -> Option<String> {
+pub(super) fn changes(name: &str, arguments: &[ShellWord]) -> Option<String> {
     match name {
         "curl" => curl(arguments),
         "kubectl" | "oc" => {
@@ -93,7 +93,7 @@ pub(super) fn changes(name: &str, arguments: &[Word]) -> Option<String> {
 }
 
 /// Returns the words that are neither options nor their values, as far as they are known.
-fn operands<'w>(name: &str, arguments: &'w [Word]) -> impl Iterator<Item = &'w str> {
+fn operands<'w>(name: &str, arguments: &'w [ShellWord]) -> impl Iterator<Item = &'w str> {
     let valued = VALUED.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, all)| *all);
     let mut is_value = false;
     arguments.iter().filter_map(move |word| {
@@ -111,7 +111,7 @@ fn operands<'w>(name: &str, arguments: &'w [Word]) -> impl Iterator<Item = &'w s
 }
 
 /// Returns what `curl` sends, if it does not only fetch.
-fn curl(arguments: &[Word]) -> Option<String> {
+fn curl(arguments: &[ShellWord]) -> Option<String> {
     const SENDS: &[&str] = &["--data", "--form", "--json", "--upload-file"];
     let mut sends = None;
     let mut words = arguments.iter();

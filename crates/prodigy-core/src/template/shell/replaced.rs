@@ -1,15 +1,15 @@
 //! Programs that put names or lines into the commands that they run.
 
 use super::{
-    found::{Check, Found, Refusal},
+    found::{PlacementError, ScriptAnalysis, ValueConstraint},
     interpreter::interpreter,
-    options::{Kind, NO_OPTIONS, Options},
+    options::{ArgumentKind, NO_OPTIONS, OptionTable},
     rules::{self, AS_OPTION, guard_dash, guard_split},
     tools::{EVALUATORS, PREFIXES},
-    word::Word,
+    word::ShellWord,
 };
 
-pub(super) fn find(found: &mut Found, arguments: &[Word]) {
+pub(super) fn find(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
     guard_split(found, "find", arguments);
     let mut rest = arguments;
     let mut before = "";
@@ -28,7 +28,7 @@ pub(super) fn find(found: &mut Found, arguments: &[Word]) {
                 }
             }
             for word in nested {
-                found.require(word, Check::ForFind);
+                found.require(word, ValueConstraint::ForFind);
             }
             rest = more;
         } else if !before.starts_with('-') {
@@ -38,8 +38,8 @@ pub(super) fn find(found: &mut Found, arguments: &[Word]) {
     }
 }
 
-pub(super) fn xargs(found: &mut Found, arguments: &[Word]) -> bool {
-    let options = Options {
+pub(super) fn xargs(found: &mut ScriptAnalysis, arguments: &[ShellWord]) -> bool {
+    let options = OptionTable {
         valued: &[
             "-n",
             "-P",
@@ -66,18 +66,20 @@ pub(super) fn xargs(found: &mut Found, arguments: &[Word]) -> bool {
             replaces = Some(replaced_text(word, arguments.get(at)));
         }
         match options.read(&word.text) {
-            Kind::Next(_) => {
+            ArgumentKind::Next(_) => {
                 if let Some(value) = arguments.get(at) {
                     found.forbid_words(value, "has the filter `words` after an option");
                 }
                 at += 1;
             }
-            Kind::Flag | Kind::Attached(_) => found.refuse(word.range.clone(), AS_OPTION),
-            Kind::Operand => {
+            ArgumentKind::Flag | ArgumentKind::Attached(_) => {
+                found.refuse(word.range.clone(), AS_OPTION)
+            }
+            ArgumentKind::Operand => {
                 let nested = arguments.get(at - 1..).unwrap_or_default();
                 rules::command(found, nested);
                 for word in nested.iter().filter(|_| replaces.is_some()) {
-                    let refusal = Refusal {
+                    let refusal = PlacementError {
                         reason: "is an argument of `xargs -I`, which replaces parts of it",
                         help: "use a loop: `while read -r line; do …; done`",
                     };
@@ -94,7 +96,7 @@ pub(super) fn xargs(found: &mut Found, arguments: &[Word]) -> bool {
 }
 
 /// Returns the text that `xargs` replaces: that of an option, or of the word after it.
-fn replaced_text(option: &Word, next: Option<&Word>) -> String {
+fn replaced_text(option: &ShellWord, next: Option<&ShellWord>) -> String {
     let own = match option.text.split_once('=') {
         Some((_, text)) => text,
         None if option.text.starts_with("--") => "",
@@ -106,9 +108,9 @@ fn replaced_text(option: &Word, next: Option<&Word>) -> String {
 }
 
 /// Returns the command that runs program text, without those that only run another one.
-fn innermost(words: &[Word]) -> &[Word] {
+fn innermost(words: &[ShellWord]) -> &[ShellWord] {
     let is_prefix = |name: &str| PREFIXES.iter().any(|prefix| prefix.names.contains(&name));
-    if !words.first().and_then(Word::program).is_some_and(is_prefix) {
+    if !words.first().and_then(ShellWord::program).is_some_and(is_prefix) {
         return words;
     }
     let at = words.iter().position(|word| word.program().is_some_and(reads_program));
@@ -125,7 +127,7 @@ fn is_evaluator(name: &str) -> bool {
 }
 
 /// Returns whether a text that is replaced stands where a command runs it.
-fn runs(words: &[Word], text: &str) -> bool {
+fn runs(words: &[ShellWord], text: &str) -> bool {
     let words = innermost(words);
     let Some((first, rest)) = words.split_first() else { return false };
     let Some(name) = first.program() else { return true };
@@ -148,7 +150,7 @@ fn runs(words: &[Word], text: &str) -> bool {
 }
 
 /// Returns whether a command runs the argument that is added to it.
-fn runs_next(words: &[Word]) -> bool {
+fn runs_next(words: &[ShellWord]) -> bool {
     let words = innermost(words);
     let Some((first, rest)) = words.split_first() else { return false };
     let Some(name) = first.program() else { return false };
@@ -161,7 +163,7 @@ fn runs_next(words: &[Word]) -> bool {
     })
 }
 
-const IN_NAME: Refusal<'static> = Refusal {
+const IN_NAME: PlacementError<'static> = PlacementError {
     reason: "may be a part of `{}`, which `find` puts into program text",
     help: "pass the name as an argument: `-exec sh -c '… \"$1\" …' sh {} \\;`",
 };

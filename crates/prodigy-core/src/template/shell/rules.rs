@@ -6,20 +6,20 @@
 use std::ops::Range;
 
 use super::{
-    found::{Check, Found, Refusal},
+    found::{PlacementError, ScriptAnalysis, ValueConstraint},
     interpreter::{interpreted, interpreter},
-    options::{Kind, Takes},
-    outside::{self, OutsideCommand},
+    options::{ArgumentKind, OptionArgument},
+    outside::{self, ExternalCommand},
     special,
-    tools::{EVALUATORS, Operand, PREFIXES, PRINTERS, Prefix, RUNNERS},
+    tools::{CommandWrapper, EVALUATORS, OperandKind, PREFIXES, PRINTERS, RUNNERS},
     variables::CarriedValues,
-    word::Word,
+    word::ShellWord,
 };
 
 /// Checks a command, its assignments first.
 ///
 /// Returns whether the command runs what it reads on standard input.
-pub(super) fn simple_command(found: &mut Found, words: &[Word]) -> bool {
+pub(super) fn simple_command(found: &mut ScriptAnalysis, words: &[ShellWord]) -> bool {
     let assignments = words.iter().take_while(|word| word.equals.is_some()).count();
     let (before, words) = words.split_at(assignments.min(words.len()));
     for word in before {
@@ -29,7 +29,7 @@ pub(super) fn simple_command(found: &mut Found, words: &[Word]) -> bool {
         let target = word.range.start..equals;
         found.refuse_references(&target, AS_VARIABLE);
         // What stands in a subscript is evaluated.
-        found.variables.demand_of_uses(&target, Check::NumberInVariable);
+        found.variables.demand_of_uses(&target, ValueConstraint::NumberInVariable);
         let subscript = word.text.split('=').next().and_then(|text| text.split_once('['));
         found.variables.demand_numbers(subscript.map_or("", |(_, subscript)| subscript));
         assigned(found, name, word.range.clone(), &word.carried);
@@ -39,8 +39,8 @@ pub(super) fn simple_command(found: &mut Found, words: &[Word]) -> bool {
 }
 
 /// Notes what a command prints of its arguments.
-fn print(found: &mut Found, words: &[Word]) {
-    let program = |word: &Word| word.program().is_some_and(|name| PRINTERS.contains(&name));
+fn print(found: &mut ScriptAnalysis, words: &[ShellWord]) {
+    let program = |word: &ShellWord| word.program().is_some_and(|name| PRINTERS.contains(&name));
     // `command`, `builtin` and their like stand before it.
     let Some(at) = words.iter().take(2).position(program) else { return };
     let arguments = words.get(at + 1..).unwrap_or_default();
@@ -51,7 +51,7 @@ fn print(found: &mut Found, words: &[Word]) {
 
 /// Checks the value that a variable gets.
 pub(super) fn assigned(
-    found: &mut Found,
+    found: &mut ScriptAnalysis,
     name: &str,
     range: Range<usize>,
     carried: &CarriedValues,
@@ -62,14 +62,14 @@ pub(super) fn assigned(
     if is_guarded {
         let reason = format!("would set `{name}`, which changes what programs run");
         let help = "choose another name, or set a fixed value";
-        found.refuse(range, Refusal { reason: &reason, help });
+        found.refuse(range, PlacementError { reason: &reason, help });
     }
 }
 
 /// Checks a command without assignments.
 ///
 /// Returns whether the command runs what it reads on standard input.
-pub(super) fn command(found: &mut Found, words: &[Word]) -> bool {
+pub(super) fn command(found: &mut ScriptAnalysis, words: &[ShellWord]) -> bool {
     let Some((first, arguments)) = words.split_first() else { return false };
     if found.has_values(&first.range) {
         found.refuse(first.range.clone(), AS_COMMAND);
@@ -83,12 +83,12 @@ pub(super) fn command(found: &mut Found, words: &[Word]) -> bool {
     found.variables.note_call(name, arguments);
     if let Some(name) = outside::changes(name, arguments) {
         let end = arguments.last().map_or(first.range.end, |last| last.range.end);
-        found.outside.push(OutsideCommand { range: first.range.start..end, name });
+        found.outside.push(ExternalCommand { range: first.range.start..end, name });
     }
     if let Some((_, help)) = EVALUATORS.iter().find(|(names, _)| names.contains(&name)) {
         let reason = format!("is an argument of `{name}`, which reads it as a program");
         for word in arguments {
-            let refusal = Refusal { reason: &reason, help };
+            let refusal = PlacementError { reason: &reason, help };
             if name == "let" {
                 found.refuse_references(&word.range, refusal);
                 special::evaluated(found, word);
@@ -110,30 +110,32 @@ pub(super) fn command(found: &mut Found, words: &[Word]) -> bool {
 
 /// Checks the arguments of a program that is known only at run time: `-c` and
 /// `-e` mean program text to most.
-fn unknown_program(found: &mut Found, arguments: &[Word]) {
+fn unknown_program(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
     for pair in arguments.windows(2) {
         let [option, value] = pair else { continue };
         if matches!(option.text.as_str(), "-c" | "-e" | "--eval" | "--command") {
             let reason = format!("follows `{}`, which most shells read as a program", option.text);
             let help = "write the name of the program, or pass the value as a later argument";
-            found.refuse(value.range.clone(), Refusal { reason: &reason, help });
+            found.refuse(value.range.clone(), PlacementError { reason: &reason, help });
         }
     }
 }
 
 /// Finds `sh -c` and its like among the arguments of another program, such as
 /// a container runner.
-fn nested_interpreter(found: &mut Found, name: &str, arguments: &[Word]) -> bool {
+fn nested_interpreter(found: &mut ScriptAnalysis, name: &str, arguments: &[ShellWord]) -> bool {
     for (number, word) in arguments.iter().enumerate() {
         let Some(nested) = word.program() else { continue };
-        let Some(known) = interpreter(nested).filter(|known| known.operand == Operand::File) else {
+        let Some(known) = interpreter(nested).filter(|known| known.operand == OperandKind::File)
+        else {
             continue;
         };
         let rest = arguments.get(number + 1..).unwrap_or_default();
-        let is_code = |word: &Word| {
+        let is_code = |word: &ShellWord| {
             matches!(
                 known.options.read(&word.text),
-                Kind::Next(Takes::Code) | Kind::Attached(Takes::Code)
+                ArgumentKind::Next(OptionArgument::Code)
+                    | ArgumentKind::Attached(OptionArgument::Code)
             )
         };
         let is_runner = RUNNERS.contains(&name);
@@ -146,29 +148,34 @@ fn nested_interpreter(found: &mut Found, name: &str, arguments: &[Word]) -> bool
 
 /// Refuses variables that would become several arguments of a program with options that run
 /// commands.
-pub(super) fn guard_split(found: &mut Found, name: &str, arguments: &[Word]) {
+pub(super) fn guard_split(found: &mut ScriptAnalysis, name: &str, arguments: &[ShellWord]) {
     let reason = format!("the shell splits it into arguments of `{name}`, which can run commands");
     let help = "write the variable in double quotes";
     for word in arguments {
-        found.variables.refuse_split(&word.range, Refusal { reason: &reason, help });
+        found.variables.refuse_split(&word.range, PlacementError { reason: &reason, help });
     }
 }
 
 /// Demands that a word that starts with a value is no option.
-pub(super) fn guard_dash(found: &mut Found, word: &Word) {
+pub(super) fn guard_dash(found: &mut ScriptAnalysis, word: &ShellWord) {
     if let Some(name) = &word.starts_with_variable {
-        found.variables.demand(name, Check::NoDash);
+        found.variables.demand(name, ValueConstraint::NoDash);
     }
     if let Some(number) = word.starts_with {
-        found.require_of(number, Check::NoDash);
+        found.require_of(number, ValueConstraint::NoDash);
     }
 }
 
 /// Checks a program that runs its arguments as a command.
-fn prefixed(found: &mut Found, name: &str, prefix: &Prefix, arguments: &[Word]) -> bool {
+fn prefixed(
+    found: &mut ScriptAnalysis,
+    name: &str,
+    prefix: &CommandWrapper,
+    arguments: &[ShellWord],
+) -> bool {
     let code = format!("stands in program text that `{name}` reads");
     let help = "write the command as arguments of its own";
-    let code = Refusal { reason: &code, help };
+    let code = PlacementError { reason: &code, help };
     let mut operands = 0;
     let mut at = 0;
     while let Some(word) = arguments.get(at) {
@@ -180,19 +187,19 @@ fn prefixed(found: &mut Found, name: &str, prefix: &Prefix, arguments: &[Word]) 
             return false;
         }
         match prefix.options.read(&word.text) {
-            Kind::Flag => found.refuse(word.range.clone(), AS_OPTION),
-            Kind::Attached(Takes::Code) => found.refuse(word.range.clone(), code),
-            Kind::Attached(_) => {}
-            Kind::Next(takes) => {
+            ArgumentKind::Flag => found.refuse(word.range.clone(), AS_OPTION),
+            ArgumentKind::Attached(OptionArgument::Code) => found.refuse(word.range.clone(), code),
+            ArgumentKind::Attached(_) => {}
+            ArgumentKind::Next(takes) => {
                 if let Some(value) = arguments.get(at) {
-                    if takes == Takes::Code {
+                    if takes == OptionArgument::Code {
                         found.refuse(value.range.clone(), code);
                     }
                     found.forbid_words(value, "has the filter `words` after an option");
                 }
                 at += 1;
             }
-            Kind::Operand => {
+            ArgumentKind::Operand => {
                 if let Some(variable) = word.assigned_name() {
                     found.forbid_words(word, IN_ASSIGNMENT);
                     // It is a variable of the command alone.
@@ -200,7 +207,7 @@ fn prefixed(found: &mut Found, name: &str, prefix: &Prefix, arguments: &[Word]) 
                 } else if operands < prefix.operands {
                     operands += 1;
                     found.forbid_words(word, "has the filter `words` before a command");
-                    found.require(word, Check::Simple);
+                    found.require(word, ValueConstraint::Simple);
                 } else {
                     return command(found, arguments.get(at - 1..).unwrap_or_default());
                 }
@@ -249,15 +256,15 @@ const GUARDED: &[&str] = &[
 const GUARDED_STARTS: &[&str] = &["LD_", "DYLD_", "GIT_", "PRODIGY_", "BASH_FUNC", "SSH_ASKPASS"];
 
 const IN_ASSIGNMENT: &str = "has the filter `words`, but a variable takes one word";
-const AS_COMMAND: Refusal<'static> = Refusal {
+const AS_COMMAND: PlacementError<'static> = PlacementError {
     reason: "stands where a command is expected, so its value would choose what runs",
     help: "write the command's name, or use `${x|raw}` with `allow_raw: true` if it can be trusted like code",
 };
-const AS_VARIABLE: Refusal<'static> = Refusal {
+const AS_VARIABLE: PlacementError<'static> = PlacementError {
     reason: "stands in the name of a variable",
     help: "write the name, and keep the value on the right of `=`",
 };
-pub(super) const AS_OPTION: Refusal<'static> = Refusal {
+pub(super) const AS_OPTION: PlacementError<'static> = PlacementError {
     reason: "chooses an option of a program that can run commands",
     help: "write the option's name",
 };

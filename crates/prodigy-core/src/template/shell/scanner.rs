@@ -1,18 +1,18 @@
 //! The reader's position in a script, and words with their quotes.
 
 use super::{
-    found::{Found, Piece, Quoting, Refusal, Slot},
-    grammar::Feed,
-    heredoc::Pending,
-    outside::OutsideCommand,
+    found::{PlacementError, Quoting, ScriptAnalysis, ScriptParam, ScriptPart},
+    grammar::PipelineStdin,
+    heredoc::PendingHeredoc,
+    outside::ExternalCommand,
     variables::CarriedValues,
-    word::{Word, is_name},
+    word::{ShellWord, is_name},
 };
 use crate::{
-    diagnostic::Fault,
+    diagnostic::ParseError,
     template::{
-        Dialect, Names,
-        reference::{self, Host, Owner},
+        ShellDialect, VarRoots,
+        reference::{self, ExpansionOwner, ReferenceContext},
     },
 };
 
@@ -20,31 +20,31 @@ use crate::{
 const DEEPEST: usize = 48;
 
 /// A script that was read.
-pub(in crate::template) struct Scanned {
+pub(in crate::template) struct ScannedScript {
     /// The values it needs.
-    pub(in crate::template) slots: Vec<Slot>,
+    pub(in crate::template) slots: Vec<ScriptParam>,
     /// Its parts.
-    pub(in crate::template) pieces: Vec<Piece>,
+    pub(in crate::template) pieces: Vec<ScriptPart>,
     /// Its commands that change something outside the worktree.
-    pub(in crate::template) outside: Vec<OutsideCommand>,
+    pub(in crate::template) outside: Vec<ExternalCommand>,
 }
 
 /// Reads a script.
 pub(in crate::template) fn scan(
     source: &str,
-    names: &Names,
-    dialect: Dialect,
+    names: &VarRoots,
+    dialect: ShellDialect,
     allow_raw: bool,
-) -> Result<Scanned, Vec<Fault>> {
-    let mut scanner = Scanner {
+) -> Result<ScannedScript, Vec<ParseError>> {
+    let mut scanner = ShellScanner {
         source,
         pos: 0,
         names,
         dialect,
-        host: Host::Shell { allow_raw },
-        found: Found::default(),
+        host: ReferenceContext::Shell { allow_raw },
+        found: ScriptAnalysis::default(),
         heredocs: Vec::new(),
-        feed: Feed::default(),
+        feed: PipelineStdin::default(),
         depth: 0,
     };
     scanner.script();
@@ -52,19 +52,19 @@ pub(in crate::template) fn scan(
 }
 
 /// A script being read.
-pub(super) struct Scanner<'a> {
+pub(super) struct ShellScanner<'a> {
     pub(super) source: &'a str,
     pub(super) pos: usize,
-    pub(super) names: &'a Names,
-    pub(super) dialect: Dialect,
-    pub(super) host: Host,
-    pub(super) found: Found,
-    pub(super) heredocs: Vec<Pending>,
-    pub(super) feed: Feed,
+    pub(super) names: &'a VarRoots,
+    pub(super) dialect: ShellDialect,
+    pub(super) host: ReferenceContext,
+    pub(super) found: ScriptAnalysis,
+    pub(super) heredocs: Vec<PendingHeredoc>,
+    pub(super) feed: PipelineStdin,
     depth: usize,
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> ShellScanner<'a> {
     pub(super) fn rest(&self) -> &'a str {
         self.source.get(self.pos..).unwrap_or_default()
     }
@@ -96,7 +96,7 @@ impl<'a> Scanner<'a> {
     /// Reads something nested, unless it is nested too deeply.
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.depth >= DEEPEST {
-            self.found.fault(Fault {
+            self.found.fault(ParseError {
                 range: self.pos..self.source.len(),
                 message: "the script is nested too deeply".to_owned(),
                 help: Some("move parts of it to a script file".to_owned()),
@@ -134,8 +134,8 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads a word. It is empty if there is none here.
-    pub(super) fn word(&mut self) -> Word {
-        let mut word = Word::at(self.pos);
+    pub(super) fn word(&mut self) -> ShellWord {
+        let mut word = ShellWord::at(self.pos);
         while let Some(next) = self.peek() {
             match next {
                 '<' | '>' if self.byte(1) == Some(b'(') => self.process(&mut word),
@@ -159,7 +159,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// `|words` turns one word into many, so it must be all of the word.
-    fn check_words_filter(&mut self, word: &Word) {
+    fn check_words_filter(&mut self, word: &ShellWord) {
         let alone = word.starts_with.and_then(|number| self.found.range_of(number));
         if alone.as_ref() != Some(&word.range) {
             self.found.forbid_words(
@@ -169,7 +169,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn backslash(&mut self, word: &mut Word) {
+    fn backslash(&mut self, word: &mut ShellWord) {
         word.quoted = true;
         self.pos += 1;
         if let Some(escaped) = self.bump().filter(|escaped| *escaped != '\n') {
@@ -178,7 +178,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads `NAME=`; what follows directly may be a list in parentheses.
-    fn equals(&mut self, word: &mut Word) {
+    fn equals(&mut self, word: &mut ShellWord) {
         let name = word.text.strip_suffix('+').unwrap_or(&word.text);
         let (base, subscript) = name.split_once('[').unwrap_or((name, "]"));
         if word.equals.is_none() && !word.quoted && is_name(base) && subscript.ends_with(']') {
@@ -217,7 +217,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Returns true if a `(` here opens a pattern such as `@(a|b)`.
-    fn opens_group(&self, word: &Word) -> bool {
+    fn opens_group(&self, word: &ShellWord) -> bool {
         word.text != "!"
             && self.pos > word.range.start
             && self
@@ -226,7 +226,7 @@ impl<'a> Scanner<'a> {
                 .is_some_and(|before| before.ends_with(['@', '?', '*', '+', '!']))
     }
 
-    fn group(&mut self, word: &mut Word) {
+    fn group(&mut self, word: &mut ShellWord) {
         self.pos += 1;
         word.push_unknown();
         self.nested(|scanner| {
@@ -244,7 +244,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads `<(…)` or `>(…)`.
-    fn process(&mut self, word: &mut Word) {
+    fn process(&mut self, word: &mut ShellWord) {
         let is_output = self.peek() == Some('>');
         self.pos += 2;
         let output = self.substitution();
@@ -255,7 +255,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads text in double quotes.
-    pub(super) fn double(&mut self, word: &mut Word) {
+    pub(super) fn double(&mut self, word: &mut ShellWord) {
         word.quoted = true;
         self.pos += 1;
         while let Some(next) = self.peek() {
@@ -286,7 +286,7 @@ impl<'a> Scanner<'a> {
     ///
     /// Names that we do not know are left alone: between these quotes `${a.b}`
     /// is most likely the syntax of some other language.
-    pub(super) fn single(&mut self, quoting: Quoting, word: &mut Word) {
+    pub(super) fn single(&mut self, quoting: Quoting, word: &mut ShellWord) {
         word.quoted = true;
         self.pos += 1;
         while let Some(next) = self.peek() {
@@ -302,8 +302,8 @@ impl<'a> Scanner<'a> {
     }
 
     /// Skips to a closing character, refusing all references on the way.
-    pub(super) fn skip_to(&mut self, close: char, refusal: Refusal<'static>) {
-        let mut word = Word::at(self.pos);
+    pub(super) fn skip_to(&mut self, close: char, refusal: PlacementError<'static>) {
+        let mut word = ShellWord::at(self.pos);
         while let Some(next) = self.peek() {
             if next == close {
                 self.pos += 1;
@@ -317,7 +317,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads a reference or a `$${`, where the shell itself expands nothing.
-    pub(super) fn reference_or_escape(&mut self, quoting: Quoting, word: &mut Word) -> bool {
+    pub(super) fn reference_or_escape(&mut self, quoting: Quoting, word: &mut ShellWord) -> bool {
         if self.rest().starts_with("$${") {
             self.found.escape(self.pos);
             self.pos += 3;
@@ -325,7 +325,7 @@ impl<'a> Scanner<'a> {
             return true;
         }
         let ours = self.rest().starts_with("${")
-            && reference::owner(self.source, self.pos, self.names) == Owner::Template;
+            && reference::owner(self.source, self.pos, self.names) == ExpansionOwner::Template;
         if ours {
             self.reference(quoting, word);
         }
@@ -333,7 +333,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads the reference that starts here.
-    pub(super) fn reference(&mut self, quoting: Quoting, word: &mut Word) {
+    pub(super) fn reference(&mut self, quoting: Quoting, word: &mut ShellWord) {
         match reference::parse(self.source, self.pos, self.names, self.host) {
             Ok(reference) => {
                 self.pos = reference.range().end;
@@ -349,7 +349,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-pub(super) const IN_SUBSCRIPT: Refusal<'static> = Refusal {
+pub(super) const IN_SUBSCRIPT: PlacementError<'static> = PlacementError {
     reason: "stands in a subscript, which bash evaluates as a program",
     help: "put the value into a shell variable first, or loop over the list",
 };

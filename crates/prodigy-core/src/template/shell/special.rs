@@ -1,19 +1,23 @@
 //! Programs whose arguments follow rules of their own.
 
 use super::{
-    found::{Check, Found, Refusal},
-    options::{Kind, NO_OPTIONS, Options, Takes},
+    found::{PlacementError, ScriptAnalysis, ValueConstraint},
+    options::{ArgumentKind, NO_OPTIONS, OptionArgument, OptionTable},
     replaced::{find, xargs},
     rules::{self, guard_dash, guard_split},
     variables::{ARGUMENTS, CarriedValues},
-    word::Word,
+    word::ShellWord,
 };
 
 /// Checks the arguments of a program with rules of its own.
 ///
 /// Returns whether it runs what it reads on standard input, or `None` for a
 /// program without such rules.
-pub(super) fn command(found: &mut Found, name: &str, arguments: &[Word]) -> Option<bool> {
+pub(super) fn command(
+    found: &mut ScriptAnalysis,
+    name: &str,
+    arguments: &[ShellWord],
+) -> Option<bool> {
     match name {
         "export" | "readonly" | "local" | "declare" | "typeset" => declaration(found, arguments),
         "unset" | "read" | "mapfile" | "readarray" | "getopts" => {
@@ -33,7 +37,7 @@ pub(super) fn command(found: &mut Found, name: &str, arguments: &[Word]) -> Opti
     Some(false)
 }
 
-fn declaration(found: &mut Found, arguments: &[Word]) {
+fn declaration(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
     let has = |letters: &[char]| {
         arguments.iter().any(|word| word.text.starts_with('-') && word.text.contains(letters))
     };
@@ -57,10 +61,10 @@ fn declaration(found: &mut Found, arguments: &[Word]) {
     }
 }
 
-fn names(found: &mut Found, name: &str, arguments: &[Word]) {
+fn names(found: &mut ScriptAnalysis, name: &str, arguments: &[ShellWord]) {
     let valued: &[&str] =
         if name == "read" { &["-p", "-t", "-n", "-N", "-d", "-u", "-i"] } else { &[] };
-    let options = Options { valued, ..NO_OPTIONS };
+    let options = OptionTable { valued, ..NO_OPTIONS };
     let is_list = matches!(name, "mapfile" | "readarray")
         || arguments.iter().any(|word| word.text.starts_with('-') && word.text.contains('a'));
     for word in arguments.iter().filter(|_| is_list) {
@@ -69,11 +73,11 @@ fn names(found: &mut Found, name: &str, arguments: &[Word]) {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match options.read(&word.text) {
-            Kind::Next(_) => {
+            ArgumentKind::Next(_) => {
                 words.next();
             }
-            Kind::Attached(_) => {}
-            Kind::Flag | Kind::Operand => {
+            ArgumentKind::Attached(_) => {}
+            ArgumentKind::Flag | ArgumentKind::Operand => {
                 found.refuse(word.range.clone(), NAME);
                 if name != "unset" {
                     found.variables.note_read(&word.text);
@@ -86,7 +90,7 @@ fn names(found: &mut Found, name: &str, arguments: &[Word]) {
     }
 }
 
-fn printf(found: &mut Found, arguments: &[Word]) {
+fn printf(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
     let mut words = arguments.iter().filter(|word| word.text != "--");
     let mut format = words.next();
     if format.is_some_and(|word| word.text.starts_with("-v")) {
@@ -100,7 +104,7 @@ fn printf(found: &mut Found, arguments: &[Word]) {
         format = words.next();
     }
     if let Some(format) = format {
-        let refusal = Refusal {
+        let refusal = PlacementError {
             reason: "stands in the format of `printf`, which gives `%` and `\\` a meaning",
             help: "write `printf '%s\\n' ${x}`",
         };
@@ -109,7 +113,7 @@ fn printf(found: &mut Found, arguments: &[Word]) {
 }
 
 /// Returns whether the arguments of a `printf` make it print numbers alone.
-pub(super) fn prints_numbers(arguments: &[Word]) -> bool {
+pub(super) fn prints_numbers(arguments: &[ShellWord]) -> bool {
     let Some(format) = arguments.iter().find(|word| word.text.contains('%')) else { return false };
     let Some(format) = format.literal() else { return false };
     let kind = |text: &str| {
@@ -121,14 +125,14 @@ pub(super) fn prints_numbers(arguments: &[Word]) -> bool {
 }
 
 /// Demands whole numbers of the variables in a word that is evaluated.
-pub(super) fn evaluated(found: &mut Found, word: &Word) {
+pub(super) fn evaluated(found: &mut ScriptAnalysis, word: &ShellWord) {
     found.variables.demand_numbers(&word.text);
     for name in &word.carried.variables {
-        found.variables.demand(name, Check::NumberInVariable);
+        found.variables.demand(name, ValueConstraint::NumberInVariable);
     }
 }
 
-fn test(found: &mut Found, arguments: &[Word]) {
+fn test(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
     for pair in arguments.windows(2) {
         if let [operator, operand] = pair
             && matches!(operator.text.as_str(), "-v" | "-R")
@@ -138,9 +142,9 @@ fn test(found: &mut Found, arguments: &[Word]) {
     }
 }
 
-fn source(found: &mut Found, arguments: &[Word]) {
+fn source(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
     if let Some(file) = arguments.iter().find(|word| word.text != "--") {
-        let refusal = Refusal {
+        let refusal = PlacementError {
             reason: "chooses a file that the shell runs",
             help: "write the name of the file",
         };
@@ -148,47 +152,48 @@ fn source(found: &mut Found, arguments: &[Word]) {
     }
 }
 
-fn make(found: &mut Found, arguments: &[Word]) {
-    let options = Options {
+fn make(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
+    let options = OptionTable {
         code: &["--eval", "-E"],
         file: &["-f", "--file", "--makefile", "-I", "--include-dir"],
         valued: &["-C", "--directory", "-o", "-W"],
         ..NO_OPTIONS
     };
-    let refusal = Refusal {
+    let refusal = PlacementError {
         reason: "is read by `make`, which runs `$(shell …)` in values",
         help: "use the environment: `X=${x} make …`, and `\"$$X\"` in the recipe",
     };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match options.read(&word.text) {
-            Kind::Next(Takes::Code | Takes::File) => {
+            ArgumentKind::Next(OptionArgument::Code | OptionArgument::File) => {
                 if let Some(value) = words.next() {
                     found.refuse(value.range.clone(), refusal);
                 }
             }
-            Kind::Next(Takes::Value | Takes::Pair) => {
+            ArgumentKind::Next(OptionArgument::Value | OptionArgument::Pair) => {
                 words.next();
             }
-            Kind::Attached(Takes::Code | Takes::File) | Kind::Flag => {
+            ArgumentKind::Attached(OptionArgument::Code | OptionArgument::File)
+            | ArgumentKind::Flag => {
                 found.refuse(word.range.clone(), refusal);
             }
-            Kind::Attached(Takes::Value | Takes::Pair) => {}
-            Kind::Operand if word.known_start().contains('=') => {
+            ArgumentKind::Attached(OptionArgument::Value | OptionArgument::Pair) => {}
+            ArgumentKind::Operand if word.known_start().contains('=') => {
                 found.refuse(word.range.clone(), refusal);
             }
-            Kind::Operand => found.require(word, Check::Simple),
+            ArgumentKind::Operand => found.require(word, ValueConstraint::Simple),
         }
     }
 }
 
-fn git(found: &mut Found, arguments: &[Word]) {
-    let options = Options {
+fn git(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
+    let options = OptionTable {
         code: &["-c", "--exec-path", "--config-env"],
         valued: &["-C", "--git-dir", "--work-tree", "--namespace"],
         ..NO_OPTIONS
     };
-    let refusal = Refusal {
+    let refusal = PlacementError {
         reason: "is read by git as a setting or a command to run",
         help: "write the setting or the command itself",
     };
@@ -196,14 +201,14 @@ fn git(found: &mut Found, arguments: &[Word]) {
     while let Some(word) = arguments.get(at) {
         at += 1;
         let more = match options.read(&word.text) {
-            Kind::Operand => break,
-            Kind::Flag => 0,
-            Kind::Attached(takes) | Kind::Next(takes) => {
-                let value = if takes == Takes::Code { arguments.get(at) } else { None };
+            ArgumentKind::Operand => break,
+            ArgumentKind::Flag => 0,
+            ArgumentKind::Attached(takes) | ArgumentKind::Next(takes) => {
+                let value = if takes == OptionArgument::Code { arguments.get(at) } else { None };
                 for word in value.into_iter().chain([word]) {
                     found.refuse(word.range.clone(), refusal);
                 }
-                usize::from(matches!(options.read(&word.text), Kind::Next(_)))
+                usize::from(matches!(options.read(&word.text), ArgumentKind::Next(_)))
             }
         };
         at += more;
@@ -261,8 +266,8 @@ const GIT_RUNS: [&str; 13] = [
 const GIT_COMMAND_OPTIONS: [&str; 6] =
     ["--exec", "--upload-pack", "--receive-pack", "--open-files-in-pager", "--extcmd", "--config"];
 
-fn ssh(found: &mut Found, arguments: &[Word]) -> bool {
-    let options = Options {
+fn ssh(found: &mut ScriptAnalysis, arguments: &[ShellWord]) -> bool {
+    let options = OptionTable {
         code: &["-o", "-F", "-J", "-e"],
         valued: &[
             "-p", "-i", "-l", "-b", "-c", "-D", "-E", "-I", "-L", "-m", "-Q", "-R", "-S", "-w",
@@ -270,11 +275,11 @@ fn ssh(found: &mut Found, arguments: &[Word]) -> bool {
         ],
         ..NO_OPTIONS
     };
-    let setting = Refusal {
+    let setting = PlacementError {
         reason: "is a setting of `ssh`, which can run commands",
         help: "write the setting itself",
     };
-    let remote = Refusal {
+    let remote = PlacementError {
         reason: "is an argument of `ssh`, which the remote shell reads as a program",
         help: "send the value on standard input: `printf '%s' ${x} | ssh host 'cat > file'`",
     };
@@ -283,21 +288,23 @@ fn ssh(found: &mut Found, arguments: &[Word]) -> bool {
     let mut has_host = false;
     while let Some(word) = words.next() {
         match options.read(&word.text) {
-            Kind::Next(takes) => {
+            ArgumentKind::Next(takes) => {
                 if let Some(value) = words.next()
-                    && takes == Takes::Code
+                    && takes == OptionArgument::Code
                 {
                     found.refuse(value.range.clone(), setting);
                 }
             }
-            Kind::Attached(Takes::Code) | Kind::Flag => found.refuse(word.range.clone(), setting),
-            Kind::Attached(_) => {}
-            Kind::Operand if !has_host => {
+            ArgumentKind::Attached(OptionArgument::Code) | ArgumentKind::Flag => {
+                found.refuse(word.range.clone(), setting)
+            }
+            ArgumentKind::Attached(_) => {}
+            ArgumentKind::Operand if !has_host => {
                 has_host = true;
                 found.forbid_words(word, "has the filter `words`, but `ssh` takes one host");
-                found.require(word, Check::Simple);
+                found.require(word, ValueConstraint::Simple);
             }
-            Kind::Operand => {
+            ArgumentKind::Operand => {
                 for word in std::iter::once(word).chain(words.by_ref()) {
                     found.refuse(word.range.clone(), remote);
                 }
@@ -309,7 +316,7 @@ fn ssh(found: &mut Found, arguments: &[Word]) -> bool {
     true
 }
 
-const NAME: Refusal<'static> = Refusal {
+const NAME: PlacementError<'static> = PlacementError {
     reason: "stands where the name of a variable is expected",
     help: "write the name; bash would run a command hidden in a subscript",
 };

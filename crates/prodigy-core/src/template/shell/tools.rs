@@ -1,10 +1,10 @@
 //! The programs that read their arguments again, as a table.
 
-use super::options::{NO_OPTIONS, Options};
+use super::options::{NO_OPTIONS, OptionTable};
 
 /// The meaning of a program's first operand, if no option supplied a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operand {
+pub(super) enum OperandKind {
     /// Program text.
     Code,
     /// The name of a program; what follows belongs to it.
@@ -19,8 +19,8 @@ pub(super) enum Operand {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interpreter {
     pub(super) names: &'static [&'static str],
-    pub(super) options: Options,
-    pub(super) operand: Operand,
+    pub(super) options: OptionTable,
+    pub(super) operand: OperandKind,
     /// Set if options may follow operands.
     pub(super) permutes: bool,
     /// Set if it runs its standard input when it is given no program.
@@ -33,9 +33,9 @@ pub(super) struct Interpreter {
 
 /// A program that runs its arguments as a command.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Prefix {
+pub(super) struct CommandWrapper {
     pub(super) names: &'static [&'static str],
-    pub(super) options: Options,
+    pub(super) options: OptionTable,
     /// The number of operands before the command.
     pub(super) operands: usize,
     /// Options that mean that nothing is run.
@@ -54,8 +54,8 @@ const fn language(
 ) -> Interpreter {
     Interpreter {
         names,
-        options: Options { code, file, valued, pairs: &[], attached: "" },
-        operand: Operand::File,
+        options: OptionTable { code, file, valued, pairs: &[], attached: "" },
+        operand: OperandKind::File,
         permutes: false,
         stdin: true,
         guard_dash: false,
@@ -65,20 +65,20 @@ const fn language(
 
 /// The letters of `-i.orig` after the `i` are no options.
 const fn edits_in_place(interpreter: Interpreter) -> Interpreter {
-    let options = Options { attached: "iFC", ..interpreter.options };
+    let options = OptionTable { attached: "iFC", ..interpreter.options };
     Interpreter { options, ..interpreter }
 }
 
 const fn filter_program(
     names: &'static [&'static str],
-    options: Options,
+    options: OptionTable,
     guard_dash: bool,
     help: &'static str,
 ) -> Interpreter {
     Interpreter {
         names,
         options,
-        operand: Operand::Code,
+        operand: OperandKind::Code,
         permutes: true,
         stdin: false,
         guard_dash,
@@ -92,8 +92,8 @@ const fn runs_by_option(
 ) -> Interpreter {
     Interpreter {
         names,
-        options: Options { code, ..NO_OPTIONS },
-        operand: Operand::Data,
+        options: OptionTable { code, ..NO_OPTIONS },
+        operand: OperandKind::Data,
         permutes: true,
         stdin: false,
         guard_dash: true,
@@ -105,11 +105,11 @@ const fn database(
     names: &'static [&'static str],
     code: &'static [&'static str],
     valued: &'static [&'static str],
-    operand: Operand,
+    operand: OperandKind,
 ) -> Interpreter {
     Interpreter {
         names,
-        options: Options { code, valued, ..NO_OPTIONS },
+        options: OptionTable { code, valued, ..NO_OPTIONS },
         operand,
         permutes: true,
         stdin: true,
@@ -173,7 +173,7 @@ pub(super) const INTERPRETERS: &[Interpreter] = &[
     ),
     filter_program(
         &["awk", "gawk", "mawk", "nawk"],
-        Options {
+        OptionTable {
             code: &["-e", "--source", "-v", "--assign"],
             file: &["-f", "--file", "-i", "--include", "-l", "--load"],
             valued: &["-F", "--field-separator"],
@@ -184,7 +184,7 @@ pub(super) const INTERPRETERS: &[Interpreter] = &[
     ),
     filter_program(
         &["sed", "gsed"],
-        Options {
+        OptionTable {
             code: &["-e", "--expression"],
             file: &["-f", "--file"],
             valued: &["-l", "--line-length"],
@@ -196,7 +196,7 @@ pub(super) const INTERPRETERS: &[Interpreter] = &[
     ),
     filter_program(
         &["jq", "gojq", "jaq"],
-        Options {
+        OptionTable {
             file: &["-f", "--from-file", "-L", "--library-path"],
             valued: &["--indent"],
             pairs: &["--arg", "--argjson", "--slurpfile", "--rawfile"],
@@ -207,7 +207,7 @@ pub(super) const INTERPRETERS: &[Interpreter] = &[
     ),
     filter_program(
         &["yq"],
-        Options {
+        OptionTable {
             file: &["--from-file"],
             valued: &["-p", "-o", "-I", "--input-format", "--output-format", "--indent"],
             ..NO_OPTIONS
@@ -219,19 +219,19 @@ pub(super) const INTERPRETERS: &[Interpreter] = &[
         &["psql"],
         &["-c", "--command", "-v", "--set", "--variable"],
         &["-d", "-h", "-p", "-U", "-f", "-o", "-L", "-F", "-R"],
-        Operand::Data,
+        OperandKind::Data,
     ),
     database(
         &["mysql", "mariadb"],
         &["-e", "--execute", "--init-command"],
         &["-h", "-u", "-P", "-D", "-S"],
-        Operand::Data,
+        OperandKind::Data,
     ),
     database(
         &["sqlite", "duckdb"],
         &["-cmd", "-c"],
         &["-init", "-separator", "-newline", "-nullvalue"],
-        Operand::DataThenCode,
+        OperandKind::DataThenCode,
     ),
     runs_by_option(
         &["tar", "bsdtar", "gtar"],
@@ -258,21 +258,26 @@ const fn prefix(
     names: &'static [&'static str],
     valued: &'static [&'static str],
     operands: usize,
-) -> Prefix {
-    Prefix { names, options: Options { valued, ..NO_OPTIONS }, operands, only_looks: &[] }
+) -> CommandWrapper {
+    CommandWrapper {
+        names,
+        options: OptionTable { valued, ..NO_OPTIONS },
+        operands,
+        only_looks: &[],
+    }
 }
 
 /// Programs that run their arguments as a command.
-pub(super) const PREFIXES: &[Prefix] = &[
-    Prefix {
-        options: Options {
+pub(super) const PREFIXES: &[CommandWrapper] = &[
+    CommandWrapper {
+        options: OptionTable {
             code: &["-S", "--split-string"],
             valued: &["-u", "--unset", "-C", "--chdir"],
             ..NO_OPTIONS
         },
         ..prefix(&["env"], &[], 0)
     },
-    Prefix { only_looks: &["-v", "-V"], ..prefix(&["command"], &[], 0) },
+    CommandWrapper { only_looks: &["-v", "-V"], ..prefix(&["command"], &[], 0) },
     prefix(
         &["builtin", "nohup", "setsid", "unbuffer", "xvfb-run", "caffeinate", "busybox"],
         &[],
@@ -298,16 +303,16 @@ pub(super) const PREFIXES: &[Prefix] = &[
     prefix(&["timeout", "gtimeout"], &["-k", "-s", "--kill-after", "--signal"], 1),
     prefix(&["chroot"], &["--userspec", "--groups"], 1),
     prefix(&["taskset", "chrt"], &["-T", "-P", "-D"], 1),
-    Prefix {
-        options: Options {
+    CommandWrapper {
+        options: OptionTable {
             code: &["-c", "--command"],
             valued: &["-w", "-E", "--timeout", "--conflict-exit-code"],
             ..NO_OPTIONS
         },
         ..prefix(&["flock"], &[], 1)
     },
-    Prefix {
-        options: Options {
+    CommandWrapper {
+        options: OptionTable {
             code: &["-c", "--command"],
             valued: &["-u", "-g", "-s", "-G"],
             ..NO_OPTIONS

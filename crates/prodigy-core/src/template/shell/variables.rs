@@ -11,9 +11,9 @@ use std::{
 };
 
 use super::{
-    found::{Check, Refusal},
+    found::{PlacementError, ValueConstraint},
     tools::COUNTERS,
-    word::Word,
+    word::ShellWord,
 };
 
 /// The name under which the arguments of the script and of its functions are known: `$1`, `$@`.
@@ -35,7 +35,7 @@ impl CarriedValues {
     }
 
     /// Returns what some words carry together.
-    pub(super) fn by(words: &[Word]) -> Self {
+    pub(super) fn by(words: &[ShellWord]) -> Self {
         let mut carried = Self::default();
         for word in words {
             carried.extend(&word.carried);
@@ -55,7 +55,7 @@ struct VariableUse {
 
 /// A use that is refused if the variable has a value of the template.
 #[derive(Clone, Debug)]
-pub(super) struct RefusedUse {
+pub(super) struct ForbiddenUse {
     pub(super) name: String,
     pub(super) range: Range<usize>,
     pub(super) reason: String,
@@ -66,7 +66,7 @@ pub(super) struct RefusedUse {
 
 /// The variables of a script and their uses.
 #[derive(Debug, Default)]
-pub(super) struct Variables {
+pub(super) struct ShellVariables {
     lists: BTreeSet<String>,
     evaluated: BTreeSet<String>,
     assigned: Vec<(String, Range<usize>)>,
@@ -76,8 +76,8 @@ pub(super) struct Variables {
     /// Commands with their arguments, and the substitution that they stand in.
     calls: Vec<(String, CarriedValues, Option<String>)>,
     functions: BTreeSet<String>,
-    demands: BTreeMap<String, Vec<Check>>,
-    refused: Vec<RefusedUse>,
+    demands: BTreeMap<String, Vec<ValueConstraint>>,
+    refused: Vec<ForbiddenUse>,
     output: OutputFlow,
 }
 
@@ -98,7 +98,7 @@ struct OutputFlow {
     last_program: String,
 }
 
-impl Variables {
+impl ShellVariables {
     /// Notes that a variable is a list.
     pub(super) fn note_list(&mut self, name: &str) {
         self.lists.insert(name.to_owned());
@@ -125,7 +125,7 @@ impl Variables {
     }
 
     /// Notes a command and its arguments; it may turn out to be a function.
-    pub(super) fn note_call(&mut self, name: &str, arguments: &[Word]) {
+    pub(super) fn note_call(&mut self, name: &str, arguments: &[ShellWord]) {
         let output = self.output.open.last().cloned();
         self.calls.push((name.to_owned(), CarriedValues::by(arguments), output));
         let is_counted = name == "grep"
@@ -207,7 +207,7 @@ impl Variables {
     }
 
     /// Demands something of the variables in a stretch of the script.
-    pub(super) fn demand_of_uses(&mut self, range: &Range<usize>, check: Check) {
+    pub(super) fn demand_of_uses(&mut self, range: &Range<usize>, check: ValueConstraint) {
         let names: Vec<String> = self.within(range).map(|found| found.name.clone()).collect();
         for name in names {
             self.demand(&name, check);
@@ -215,7 +215,7 @@ impl Variables {
     }
 
     /// Demands something of every value that a variable ever has.
-    pub(super) fn demand(&mut self, name: &str, check: Check) {
+    pub(super) fn demand(&mut self, name: &str, check: ValueConstraint) {
         let checks = self.demands.entry(name.to_owned()).or_default();
         if !checks.contains(&check) {
             checks.push(check);
@@ -228,7 +228,7 @@ impl Variables {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         for name in arithmetic.split(|c: char| !is_part(c)) {
             if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-                self.demand(name, Check::NumberInVariable);
+                self.demand(name, ValueConstraint::NumberInVariable);
             }
         }
         let after_dollar = arithmetic.split('$').skip(1);
@@ -236,29 +236,29 @@ impl Variables {
             text.trim_start_matches('{')
                 .starts_with(|c: char| c.is_ascii_digit() || "@*".contains(c))
         }) {
-            self.demand(ARGUMENTS, Check::NumberInVariable);
+            self.demand(ARGUMENTS, ValueConstraint::NumberInVariable);
         }
     }
 
     /// Refuses the uses of variables in a stretch of the script.
-    pub(super) fn refuse(&mut self, range: &Range<usize>, refusal: Refusal<'_>) {
+    pub(super) fn refuse(&mut self, range: &Range<usize>, refusal: PlacementError<'_>) {
         self.refuse_if(range, refusal, |_| true);
     }
 
     /// Refuses the uses of variables in a stretch of the script that the shell splits into words.
-    pub(super) fn refuse_split(&mut self, range: &Range<usize>, refusal: Refusal<'_>) {
+    pub(super) fn refuse_split(&mut self, range: &Range<usize>, refusal: PlacementError<'_>) {
         self.refuse_if(range, refusal, |found| found.is_split);
     }
 
     fn refuse_if(
         &mut self,
         range: &Range<usize>,
-        refusal: Refusal<'_>,
+        refusal: PlacementError<'_>,
         applies: impl Fn(&VariableUse) -> bool,
     ) {
         let within = self.within(range).filter(|found| applies(found));
         let refused: Vec<_> = within
-            .map(|found| RefusedUse {
+            .map(|found| ForbiddenUse {
                 name: found.name.clone(),
                 range: found.range.clone(),
                 reason: refusal.reason.to_owned(),
@@ -284,7 +284,7 @@ impl Variables {
     }
 
     /// Follows the values, and returns what is demanded of which reference, and the refused uses.
-    pub(super) fn follow(self) -> (Vec<(usize, Check)>, Vec<RefusedUse>) {
+    pub(super) fn follow(self) -> (Vec<(usize, ValueConstraint)>, Vec<ForbiddenUse>) {
         let Self { mut flows, calls, functions, demands, refused, .. } = self;
         for (name, carried, output) in calls {
             if functions.contains(&name) {
@@ -300,7 +300,7 @@ impl Variables {
         let demanded = demanded.collect();
         let refused = refused.into_iter().map(|found| {
             let held = of(&found.name).collect();
-            RefusedUse { held, ..found }
+            ForbiddenUse { held, ..found }
         });
         (demanded, refused.collect())
     }
@@ -326,7 +326,7 @@ fn reach(flows: &[(String, CarriedValues)]) -> BTreeMap<&str, BTreeSet<usize>> {
     reach
 }
 
-pub(super) const EVALUATED: Refusal<'static> = Refusal {
+pub(super) const EVALUATED: PlacementError<'static> = PlacementError {
     reason: "is assigned to a variable that bash evaluates: an integer, a list or a name reference",
     help: "use a plain variable of another name: `value=${x}`",
 };

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::variables::CarriedValues;
 
-/// Stands in [`Word::text`] for whatever is known only when the script runs.
+/// Stands in [`ShellWord::text`] for whatever is known only when the script runs.
 const UNKNOWN: char = '\0';
 
 /// A word, with its quotes taken away.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Word {
+pub(super) struct ShellWord {
     /// Where it stands in the script.
     pub(super) range: Range<usize>,
     /// Its text; what is known only at run time is one [`UNKNOWN`].
@@ -28,7 +28,7 @@ pub(super) struct Word {
     pub(super) equals: Option<usize>,
 }
 
-impl Word {
+impl ShellWord {
     pub(super) fn at(start: usize) -> Self {
         Self { range: start..start, ..Self::default() }
     }

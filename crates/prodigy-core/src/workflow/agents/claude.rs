@@ -1,7 +1,7 @@
 //! Claude Code.
 
 use super::AgentOptions;
-use crate::agent::Prices;
+use crate::agent::TokenPrices;
 
 /// Claude Code, run without a terminal.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +15,7 @@ pub struct ClaudeAgent {
     /// More arguments.
     pub args: Vec<String>,
     /// The prices of its tokens.
-    pub prices: Option<Prices>,
+    pub prices: Option<TokenPrices>,
 }
 
 impl Default for ClaudeAgent {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::AgentOptions;
-use crate::agent::Prices;
+use crate::agent::TokenPrices;
 
 /// Codex, run without a terminal.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub struct CodexAgent {
     /// More arguments.
     pub args: Vec<String>,
     /// The prices of its tokens.
-    pub prices: Option<Prices>,
+    pub prices: Option<TokenPrices>,
 }
 
 /// The write access of commands that Codex runs.

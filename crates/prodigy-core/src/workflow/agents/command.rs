@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::failure::FailureKind;
+use crate::failure::ReasonCode;
 
 /// An agent that is any program.
 ///
@@ -25,7 +25,7 @@ pub enum ExitMeaning {
     /// The work is done.
     Success,
     /// It is not, for this reason.
-    Failure(FailureKind),
+    Failure(ReasonCode),
 }
 
 /// The way a prompt reaches a program.

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::{diagnostic::Span, json_schema::Schema, template::Text};
+use crate::{diagnostic::Span, json_schema::OutputSchema, template::Template};
 
 /// The options of an agent, set by its configuration or by a step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,9 +22,9 @@ pub struct AgentOptions {
     /// The most that one prompt may cost.
     pub max_budget_usd: Option<f64>,
     /// The text that is added to its own system prompt.
-    pub system_prompt: Option<Text>,
+    pub system_prompt: Option<Template>,
     /// The JSON Schema that its answer must satisfy.
-    pub output_schema: Option<Schema>,
+    pub output_schema: Option<OutputSchema>,
     /// Set if its answer is the verdict of a judge: an agent that can is given the form of one.
     pub is_judge: bool,
     /// The keys that set all this, for messages.

@@ -5,7 +5,7 @@ use super::{
     shape::{KeyNames, KeyShape, LARGEST, RecordShape, Shape, TaggedShape},
     simulated::SIMULATED_AGENT,
 };
-use crate::failure::FailureKind;
+use crate::failure::ReasonCode;
 
 /// The configuration of an agent.
 pub static AGENT: TaggedShape = TaggedShape {
@@ -160,7 +160,7 @@ static COMMAND_AGENT: RecordShape = RecordShape {
             "exit_codes",
             Shape::Table {
                 names: KeyNames::ExitCode,
-                value: &Shape::OneOf(&[Shape::Word(&["success"]), Shape::Word(FailureKind::CODES)]),
+                value: &Shape::OneOf(&[Shape::Word(&["success"]), Shape::Word(ReasonCode::CODES)]),
             },
             "What its exit codes mean: `success`, or a reason code.",
         )

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     diagnostic::{Diagnostic, Span},
     nearest::did_you_mean,
-    yaml::{Key, Node, Yaml},
+    yaml::{YamlKey, YamlNode, YamlValue},
 };
 
 /// The maximum number of reported mistakes; a file with more is the wrong file.
@@ -21,14 +21,18 @@ const MAX_DIAGNOSTICS: usize = 1_000;
 ///
 /// The kind of file is decided by its structure: a list is sequential, a mapping is what its
 /// `mode` says. What stands inside texts (templates, expressions, durations) is not looked at.
-pub fn check(node: &Node, diagnostics: &mut Vec<Diagnostic>) {
+pub fn check(node: &YamlNode, diagnostics: &mut Vec<Diagnostic>) {
     let mut found_here = Vec::new();
     let mut checker =
         Checker { diagnostics: &mut found_here, enclosing: Vec::new(), complete: true };
     match &node.value {
-        Yaml::Sequence(steps) => checker.steps_file(node, steps),
-        Yaml::Mapping(_) => checker.mapping_file(node),
-        Yaml::Null | Yaml::Bool(_) | Yaml::Integer(_) | Yaml::Float(_) | Yaml::String(_) => {
+        YamlValue::Sequence(steps) => checker.steps_file(node, steps),
+        YamlValue::Mapping(_) => checker.mapping_file(node),
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Integer(_)
+        | YamlValue::Float(_)
+        | YamlValue::String(_) => {
             let message =
                 format!("a workflow is a list of steps or a mapping, found {}", found(node));
             checker.report(
@@ -43,7 +47,11 @@ pub fn check(node: &Node, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 /// Checks a value against a record, e.g. a configuration file against its table.
-pub fn check_record(node: &Node, record: &'static RecordShape, diagnostics: &mut Vec<Diagnostic>) {
+pub fn check_record(
+    node: &YamlNode,
+    record: &'static RecordShape,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let mut checker = Checker { diagnostics, enclosing: Vec::new(), complete: true };
     checker.record(&Place::new(record.title, node.span), record, node);
 }
@@ -60,12 +68,12 @@ impl Place {
     }
 
     /// The value of a key.
-    fn key(key: &Key) -> Self {
+    fn key(key: &YamlKey) -> Self {
         Self::new(format!("`{}`", key.text), key.span)
     }
 
     /// An element of the list at this place.
-    fn element(&self, element: &Node) -> Self {
+    fn element(&self, element: &YamlNode) -> Self {
         let title = if self.title.starts_with("each element") {
             self.title.clone()
         } else {
@@ -75,7 +83,7 @@ impl Place {
     }
 
     /// Returns what to underline for a problem with the whole value.
-    fn span(&self, node: &Node) -> Span {
+    fn span(&self, node: &YamlNode) -> Span {
         if node.span.start == node.span.end { self.owner } else { node.span }
     }
 }
@@ -101,7 +109,7 @@ impl Checker<'_> {
         }
     }
 
-    fn steps_file(&mut self, node: &Node, steps: &[Node]) {
+    fn steps_file(&mut self, node: &YamlNode, steps: &[YamlNode]) {
         if steps.is_empty() {
             self.report(Diagnostic::error(node.span, "there are no steps"));
         }
@@ -110,9 +118,9 @@ impl Checker<'_> {
         }
     }
 
-    fn mapping_file(&mut self, node: &Node) {
+    fn mapping_file(&mut self, node: &YamlNode) {
         self.complete = node.get("extends").is_none() && node.get("template").is_none();
-        let mode = node.get("mode").and_then(Node::as_str);
+        let mode = node.get("mode").and_then(YamlNode::as_str);
         let is_mapreduce = match mode {
             Some("mapreduce") => true,
             Some("sequential") => false,
@@ -132,7 +140,7 @@ impl Checker<'_> {
         self.record(&Place::new(record.title, first), record, node);
     }
 
-    fn value(&mut self, place: &Place, shape: &Shape, node: &Node) {
+    fn value(&mut self, place: &Place, shape: &Shape, node: &YamlNode) {
         // Looking for more mistakes than are listed only takes time.
         if self.diagnostics.len() > MAX_DIAGNOSTICS {
             return;
@@ -186,14 +194,14 @@ impl Checker<'_> {
     }
 
     /// Reports a value that is not what its shape asks for.
-    fn wrong(&mut self, place: &Place, shape: &Shape, node: &Node) {
+    fn wrong(&mut self, place: &Place, shape: &Shape, node: &YamlNode) {
         let message = format!("{} must be {}, found {}", place.title, expected(shape), found(node));
         let mut diagnostic = Diagnostic::error(place.span(node), message);
         diagnostic.help = help_for(shape, node);
         self.report(diagnostic);
     }
 
-    fn one_of(&mut self, place: &Place, shapes: &'static [Shape], whole: &Shape, node: &Node) {
+    fn one_of(&mut self, place: &Place, shapes: &'static [Shape], whole: &Shape, node: &YamlNode) {
         let candidates: Vec<&Shape> = shapes
             .iter()
             .filter(|shape| class(shape).is_none_or(|class| class == class_of(node)))
@@ -209,7 +217,14 @@ impl Checker<'_> {
         }
     }
 
-    fn table(&mut self, place: &Place, names: KeyNames, value: &Shape, shape: &Shape, node: &Node) {
+    fn table(
+        &mut self,
+        place: &Place,
+        names: KeyNames,
+        value: &Shape,
+        shape: &Shape,
+        node: &YamlNode,
+    ) {
         let Some(entries) = node.as_mapping() else {
             self.wrong(place, shape, node);
             return;
@@ -222,7 +237,7 @@ impl Checker<'_> {
         }
     }
 
-    fn tagged(&mut self, place: &Place, tagged: &'static TaggedShape, node: &Node) {
+    fn tagged(&mut self, place: &Place, tagged: &'static TaggedShape, node: &YamlNode) {
         let words = || tagged.variants.iter().map(|(word, _)| *word);
         let Some(tag) = node.get(tagged.tag) else {
             let shown = either(words().map(|word| format!("`{}: {word}`", tagged.tag)));
@@ -251,7 +266,7 @@ impl Checker<'_> {
         self.report(diagnostic);
     }
 
-    fn record(&mut self, place: &Place, record: &'static RecordShape, node: &Node) {
+    fn record(&mut self, place: &Place, record: &'static RecordShape, node: &YamlNode) {
         let Some(entries) = node.as_mapping() else {
             let message = format!("{} must be a mapping, found {}", place.title, found(node));
             let mut diagnostic = Diagnostic::error(place.span(node), message);
@@ -298,7 +313,7 @@ impl Checker<'_> {
     }
 
     /// Reports an unknown key and returns the one that was meant.
-    fn unknown(&mut self, record: &'static RecordShape, key: &Key) -> Option<&'static str> {
+    fn unknown(&mut self, record: &'static RecordShape, key: &YamlKey) -> Option<&'static str> {
         let message = format!("unknown key `{}` in {}", shortened(&key.text), record.title);
         let mut diagnostic = Diagnostic::error(key.span, message);
         let meant = suggest::meant(&key.text, record);
@@ -315,9 +330,9 @@ impl Checker<'_> {
     fn entry<'n>(
         &mut self,
         record: &'static RecordShape,
-        node: &'n Node,
-        key: &'n Key,
-        value: &Node,
+        node: &'n YamlNode,
+        key: &'n YamlKey,
+        value: &YamlNode,
         seen: &mut Vec<(&'static str, &'n str)>,
     ) {
         let Some(shape) = record.key(&key.text) else {
@@ -342,7 +357,13 @@ impl Checker<'_> {
     }
 
     /// Reports a key that means nothing without another one.
-    fn company(&mut self, record: &'static RecordShape, shape: &KeyShape, node: &Node, key: &Key) {
+    fn company(
+        &mut self,
+        record: &'static RecordShape,
+        shape: &KeyShape,
+        node: &YamlNode,
+        key: &YamlKey,
+    ) {
         if shape.beside.is_empty() || shape.beside.iter().any(|name| node.get(name).is_some()) {
             return;
         }
@@ -361,7 +382,7 @@ impl Checker<'_> {
         choice: Choice,
         excused: bool,
         owner: Span,
-        node: &Node,
+        node: &YamlNode,
     ) {
         let entries = node.as_mapping().unwrap_or_default();
         let alternative_of = |name: &str| {

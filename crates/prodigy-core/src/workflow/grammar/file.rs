@@ -6,7 +6,7 @@ use super::{
     shape::{Choice, KeyNames, KeyShape, LARGEST, RecordShape, Shape},
     step::STEPS,
 };
-use crate::{diagnostic::Diagnostic, yaml::Node};
+use crate::{diagnostic::Diagnostic, yaml::YamlNode};
 
 const MODES: Shape = Shape::Word(&["sequential", "mapreduce"]);
 
@@ -306,7 +306,7 @@ pub static RESULT: RecordShape = RecordShape {
 };
 
 /// Reports settings that stand both at the top and in `error_policy`.
-fn policy_twice(file: &Node, diagnostics: &mut Vec<Diagnostic>) {
+fn policy_twice(file: &YamlNode, diagnostics: &mut Vec<Diagnostic>) {
     let Some(policy) = file.get("error_policy") else {
         return;
     };
@@ -324,7 +324,7 @@ fn policy_twice(file: &Node, diagnostics: &mut Vec<Diagnostic>) {
 }
 
 /// Warns about a mapping that holds nothing but the steps.
-fn commands_alone(phase: &Node, diagnostics: &mut Vec<Diagnostic>) {
+fn commands_alone(phase: &YamlNode, diagnostics: &mut Vec<Diagnostic>) {
     if let (Some(span), Some(1)) = (phase.key_span("commands"), phase.as_mapping().map(<[_]>::len))
     {
         diagnostics.push(

@@ -5,7 +5,7 @@ use super::{
     words::{is_bool, looks_like_a_number, shortened},
 };
 use crate::nearest::did_you_mean;
-use crate::yaml::{Node, Yaml};
+use crate::yaml::{YamlNode, YamlValue};
 
 /// The three forms that any value has.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,13 +16,15 @@ pub(super) enum Class {
 }
 
 /// Returns the form of a value.
-pub(super) fn class_of(node: &Node) -> Class {
+pub(super) fn class_of(node: &YamlNode) -> Class {
     match node.value {
-        Yaml::Sequence(_) => Class::List,
-        Yaml::Mapping(_) => Class::Mapping,
-        Yaml::Null | Yaml::Bool(_) | Yaml::Integer(_) | Yaml::Float(_) | Yaml::String(_) => {
-            Class::Scalar
-        }
+        YamlValue::Sequence(_) => Class::List,
+        YamlValue::Mapping(_) => Class::Mapping,
+        YamlValue::Null
+        | YamlValue::Bool(_)
+        | YamlValue::Integer(_)
+        | YamlValue::Float(_)
+        | YamlValue::String(_) => Class::Scalar,
     }
 }
 
@@ -47,7 +49,7 @@ pub(super) fn class(shape: &Shape) -> Option<Class> {
 }
 
 /// Returns true if a value fits its shape; always false for shapes of lists and mappings.
-pub(super) fn fits(shape: &Shape, node: &Node) -> bool {
+pub(super) fn fits(shape: &Shape, node: &YamlNode) -> bool {
     let text = node.scalar_text();
     match shape {
         Shape::Bool => node.as_bool().is_some(),
@@ -85,7 +87,7 @@ pub(super) fn fits(shape: &Shape, node: &Node) -> bool {
 }
 
 /// Returns what to do about a value of the wrong shape.
-pub(super) fn help_for(shape: &Shape, node: &Node) -> Option<String> {
+pub(super) fn help_for(shape: &Shape, node: &YamlNode) -> Option<String> {
     let text = node.scalar_text()?;
     if node.as_str().is_some_and(is_bool) && matches!(shape, Shape::Bool) {
         return Some("write it without quotes".to_owned());

@@ -4,7 +4,7 @@ use super::{
     shape::{Choice, KeyNames, KeyShape, LARGEST, RecordShape, Shape},
     step::HANDLER_STEP,
 };
-use crate::{diagnostic::Diagnostic, yaml::Node};
+use crate::{diagnostic::Diagnostic, yaml::YamlNode};
 
 /// `on_failure`, in all its forms.
 pub(super) static ON_FAILURE: Shape = Shape::OneOf(&[
@@ -127,7 +127,7 @@ pub static ON_INCOMPLETE: RecordShape = RecordShape {
 };
 
 /// Reports settings that stand both beside `on_failure` and in it, and output captured twice.
-pub(super) fn both_places(step: &Node, diagnostics: &mut Vec<Diagnostic>) {
+pub(super) fn both_places(step: &YamlNode, diagnostics: &mut Vec<Diagnostic>) {
     if let Some(handler) = step.get("on_failure") {
         for names in [&["max_attempts", "max_retries"][..], &["fail_workflow"][..]] {
             let inside = names.iter().any(|name| handler.get(name).is_some());

@@ -4,7 +4,7 @@ use super::{
     shape::{Choice, KeyNames, KeyShape, LARGEST, RecordShape, Shape, TaggedShape},
     step::STEPS,
 };
-use crate::failure::FailureKind;
+use crate::failure::ReasonCode;
 
 const GROWTHS: &[&str] = &["fixed", "linear", "exponential", "fibonacci"];
 
@@ -20,7 +20,7 @@ static MAX_DELAY: KeyShape =
     KeyShape::new("max_delay", Shape::Duration, "The longest wait.").or("no limit");
 static RETRY_ON: KeyShape = KeyShape::new(
     "retry_on",
-    Shape::List(&Shape::Word(FailureKind::CODES)),
+    Shape::List(&Shape::Word(ReasonCode::CODES)),
     "The failures worth another try, by their [codes](failure-codes.md).",
 )
 .or("all");

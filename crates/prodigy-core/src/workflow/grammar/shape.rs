@@ -1,6 +1,6 @@
 //! Shapes of the values in a workflow file.
 
-use crate::{diagnostic::Diagnostic, yaml::Node};
+use crate::{diagnostic::Diagnostic, yaml::YamlNode};
 
 /// The largest whole number that a count may have.
 pub(super) const LARGEST: i64 = u32::MAX as i64;
@@ -97,7 +97,7 @@ pub struct RecordShape {
     /// Keys that exclude each other.
     pub choice: Option<Choice>,
     /// A check of rules that the tables cannot express.
-    pub rule: Option<fn(&Node, &mut Vec<Diagnostic>)>,
+    pub rule: Option<fn(&YamlNode, &mut Vec<Diagnostic>)>,
 }
 
 /// Keys that exclude each other: those of one alternative may stand together.

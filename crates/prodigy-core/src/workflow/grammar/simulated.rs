@@ -7,7 +7,7 @@ use super::{
     schema::schema_of,
     shape::{KeyShape, LARGEST, RecordShape, Shape},
 };
-use crate::{diagnostic::Diagnostic, workflow::SimulatedFault, yaml::Node};
+use crate::{diagnostic::Diagnostic, workflow::SimulatedFault, yaml::YamlNode};
 
 /// The agent that is built in.
 pub(super) static SIMULATED_AGENT: RecordShape = RecordShape {
@@ -199,8 +199,8 @@ static SIMULATED_TOKENS: RecordShape = RecordShape {
 };
 
 /// Reports what belongs to another fault.
-fn belongs(node: &Node, diagnostics: &mut Vec<Diagnostic>) {
-    let Some(fault) = node.get("fault").and_then(Node::as_str) else { return };
+fn belongs(node: &YamlNode, diagnostics: &mut Vec<Diagnostic>) {
+    let Some(fault) = node.get("fault").and_then(YamlNode::as_str) else { return };
     if !SimulatedFault::WORDS.contains(&fault) {
         return;
     }

@@ -2,8 +2,8 @@
 
 use super::shape::{LARGEST, Shape};
 use crate::{
-    failure::FailureKind,
-    yaml::{Node, Yaml},
+    failure::ReasonCode,
+    yaml::{YamlNode, YamlValue},
 };
 
 /// The longest piece of a file that a message repeats.
@@ -38,7 +38,7 @@ fn options(shape: &Shape) -> Vec<String> {
         return shapes.iter().flat_map(options).collect();
     }
     if let Shape::Word(words) = shape {
-        if *words == FailureKind::CODES {
+        if *words == ReasonCode::CODES {
             // Nobody reads a sentence of more than fifty codes; there is a page about them.
             return vec!["a reason code such as `timeout`".to_owned()];
         }
@@ -67,10 +67,10 @@ pub(super) fn either(words: impl IntoIterator<Item = String>) -> String {
 }
 
 /// Returns what a value is, in words that fit after "found".
-pub(super) fn found(node: &Node) -> String {
+pub(super) fn found(node: &YamlNode) -> String {
     match (&node.value, node.scalar_text()) {
-        (Yaml::String(text), _) if text.trim().is_empty() => "empty text".to_owned(),
-        (Yaml::String(text), _) if looks_like_a_number(text) || is_bool(text) => {
+        (YamlValue::String(text), _) if text.trim().is_empty() => "empty text".to_owned(),
+        (YamlValue::String(text), _) if looks_like_a_number(text) || is_bool(text) => {
             format!("the text `{text}`")
         }
         (_, Some(text)) => format!("`{}`", shortened(&text)),

@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 use super::{context::Lower, fields::Fields, scope::Scope};
 use crate::{
     diagnostic::Diagnostic,
-    template::{Dialect, Sink},
+    template::{ShellDialect, TemplateKind},
     workflow::{AgentOptions, FileFormat, Foreach, ForeachInput, ForeachValue, StepAction},
-    yaml::{Key, Node},
+    yaml::{YamlKey, YamlNode},
 };
 
 /// The keys that are actions.
@@ -22,7 +22,7 @@ pub(super) const SHELL: &str = "sh";
 impl Lower<'_> {
     /// Reads the action of a step.
     pub(super) fn action(&mut self, fields: &mut Fields<'_>, scope: &Scope) -> Option<StepAction> {
-        let given: Vec<&(Key, Node)> =
+        let given: Vec<&(YamlKey, YamlNode)> =
             ACTIONS.iter().filter_map(|name| fields.take_entry(name)).collect();
         let Some((key, node)) = given.first() else {
             self.unusable(fields.span, "a step needs an action");
@@ -43,7 +43,12 @@ impl Lower<'_> {
         }
     }
 
-    fn shell(&mut self, node: &Node, fields: &mut Fields<'_>, scope: &Scope) -> Option<StepAction> {
+    fn shell(
+        &mut self,
+        node: &YamlNode,
+        fields: &mut Fields<'_>,
+        scope: &Scope,
+    ) -> Option<StepAction> {
         let program = fields.take("shell_program").and_then(|node| self.filled(node));
         let program = program.unwrap_or_else(|| SHELL.to_owned());
         let allow_raw = fields.take("allow_raw").and_then(|node| self.boolean(node));
@@ -58,19 +63,19 @@ impl Lower<'_> {
     /// Reads the prompt for the named agent.
     pub(super) fn prompt(
         &mut self,
-        node: &Node,
+        node: &YamlNode,
         agent: &str,
         options: Box<AgentOptions>,
         scope: &Scope,
     ) -> Option<StepAction> {
         self.filled(node)?;
-        let prompt = self.template(node, scope, Sink::Text)?;
+        let prompt = self.template(node, scope, TemplateKind::Text)?;
         Some(StepAction::Agent { agent: agent.to_owned(), prompt, options })
     }
 
     fn agent(
         &mut self,
-        node: &Node,
+        node: &YamlNode,
         options: Box<AgentOptions>,
         scope: &Scope,
     ) -> Option<StepAction> {
@@ -83,17 +88,17 @@ impl Lower<'_> {
         prompt
     }
 
-    fn write_file(&mut self, node: &Node, scope: &Scope) -> Option<StepAction> {
+    fn write_file(&mut self, node: &YamlNode, scope: &Scope) -> Option<StepAction> {
         let mut fields = self.fields(node)?;
         let format = fields.take("format").and_then(|node| self.word(node, FILE_FORMATS));
         let format = format.unwrap_or(FileFormat::Text);
         let sink = match format {
-            FileFormat::Text => Sink::Text,
-            FileFormat::Json => Sink::Json,
-            FileFormat::Yaml => Sink::Yaml,
+            FileFormat::Text => TemplateKind::Text,
+            FileFormat::Json => TemplateKind::Json,
+            FileFormat::Yaml => TemplateKind::Yaml,
         };
         let path = self.required(&mut fields, "path");
-        let path = path.and_then(|node| self.template(node, scope, Sink::Path));
+        let path = path.and_then(|node| self.template(node, scope, TemplateKind::Path));
         let content = self.required(&mut fields, "content");
         let content = content.and_then(|node| self.template(node, scope, sink));
         let mode = fields.take("mode").and_then(|node| self.mode(node));
@@ -109,7 +114,7 @@ impl Lower<'_> {
     }
 
     /// Reads permissions, always as octal digits.
-    fn mode(&mut self, node: &Node) -> Option<u32> {
+    fn mode(&mut self, node: &YamlNode) -> Option<u32> {
         // `0644` is a decimal number to YAML 1.2; nobody who writes it means that.
         let written = self.text(node)?;
         let digits = written.strip_prefix("0o").unwrap_or(&written);
@@ -122,7 +127,7 @@ impl Lower<'_> {
         mode
     }
 
-    fn foreach(&mut self, node: &Node, scope: &Scope) -> Option<StepAction> {
+    fn foreach(&mut self, node: &YamlNode, scope: &Scope) -> Option<StepAction> {
         let mut fields = self.fields(node)?;
         let input = self.required(&mut fields, "input");
         let input = input.and_then(|node| self.foreach_input(node, scope));
@@ -146,14 +151,14 @@ impl Lower<'_> {
         }))
     }
 
-    fn foreach_input(&mut self, node: &Node, scope: &Scope) -> Option<ForeachInput> {
+    fn foreach_input(&mut self, node: &YamlNode, scope: &Scope) -> Option<ForeachInput> {
         let Some(values) = node.as_sequence() else {
-            let script = self.script(node, scope, Dialect::Posix, false)?;
+            let script = self.script(node, scope, ShellDialect::Posix, false)?;
             return Some(ForeachInput::Command(script));
         };
         let values = values.iter().filter_map(|value| {
             if value.as_str().is_some() {
-                return self.template(value, scope, Sink::Text).map(ForeachValue::Text);
+                return self.template(value, scope, TemplateKind::Text).map(ForeachValue::Text);
             }
             Some(ForeachValue::Value(value.to_json()))
         });
@@ -162,9 +167,9 @@ impl Lower<'_> {
 }
 
 /// Returns how a shell reads its scripts.
-pub(super) fn dialect(program: &str) -> Dialect {
+pub(super) fn dialect(program: &str) -> ShellDialect {
     match program.rsplit('/').next() {
-        Some("bash" | "zsh" | "ksh" | "mksh") => Dialect::Bash,
-        Some(_) | None => Dialect::Posix,
+        Some("bash" | "zsh" | "ksh" | "mksh") => ShellDialect::Bash,
+        Some(_) | None => ShellDialect::Posix,
     }
 }

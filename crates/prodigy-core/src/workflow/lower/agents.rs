@@ -6,14 +6,14 @@ use super::context::Lower;
 use crate::{
     diagnostic::{Diagnostic, Sources},
     workflow::{AgentConfig, AgentKind},
-    yaml::Node,
+    yaml::YamlNode,
 };
 
 /// Reads agents that stand outside of a workflow, e.g. in a configuration file.
 ///
 /// `diagnostics` holds what the structural check found and gets what is found here.
 pub fn read_agents(
-    node: &Node,
+    node: &YamlNode,
     sources: &Sources,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, AgentConfig> {
@@ -22,13 +22,13 @@ pub fn read_agents(
 
 impl Lower<'_> {
     /// Reads the agents.
-    pub(super) fn agents(&mut self, node: &Node) -> BTreeMap<String, AgentConfig> {
+    pub(super) fn agents(&mut self, node: &YamlNode) -> BTreeMap<String, AgentConfig> {
         let entries = self.table(node).iter();
         let agents = entries.filter_map(|(key, node)| Some((key.text.clone(), self.config(node)?)));
         agents.collect()
     }
 
-    fn config(&mut self, node: &Node) -> Option<AgentConfig> {
+    fn config(&mut self, node: &YamlNode) -> Option<AgentConfig> {
         let mut fields = self.fields(node)?;
         let kinds: Vec<_> = AgentKind::ALL.iter().map(|kind| (kind.word(), *kind)).collect();
         let kind = self.required(&mut fields, "type");

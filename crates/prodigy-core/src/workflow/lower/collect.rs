@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::{context::Lower, scope::namespaces};
 use crate::{
     diagnostic::{Diagnostic, Span},
-    yaml::{Node, Yaml},
+    yaml::{YamlNode, YamlValue},
 };
 
 /// The names that some steps define.
@@ -20,7 +20,7 @@ pub(super) struct Found {
 
 impl Found {
     /// Collects the names of some steps, at any depth.
-    pub(super) fn of(node: Option<&Node>) -> Self {
+    pub(super) fn of(node: Option<&YamlNode>) -> Self {
         let mut found = Self::default();
         if let Some(node) = node {
             found.walk(node);
@@ -33,7 +33,7 @@ impl Found {
         self.captures.iter().map(|(name, _)| name)
     }
 
-    fn walk(&mut self, node: &Node) {
+    fn walk(&mut self, node: &YamlNode) {
         for entry in node.as_sequence().unwrap_or_default() {
             self.walk(entry);
         }
@@ -53,14 +53,18 @@ impl Found {
         }
     }
 
-    fn capture(&mut self, node: &Node) {
+    fn capture(&mut self, node: &YamlNode) {
         match &node.value {
-            Yaml::String(name) => self.captures.push((name.clone(), node.span)),
-            Yaml::Mapping(entries) => {
+            YamlValue::String(name) => self.captures.push((name.clone(), node.span)),
+            YamlValue::Mapping(entries) => {
                 self.captures.extend(entries.iter().map(|(key, _)| (key.text.clone(), key.span)));
             }
             // `capture_output: true` names nothing; the rest is a structural error.
-            Yaml::Null | Yaml::Bool(_) | Yaml::Integer(_) | Yaml::Float(_) | Yaml::Sequence(_) => {}
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Integer(_)
+            | YamlValue::Float(_)
+            | YamlValue::Sequence(_) => {}
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    diagnostic::{Diagnostic, Fault, Severity, Sources, Span},
-    yaml::{self, Node},
+    diagnostic::{Diagnostic, ParseError, Severity, Sources, Span},
+    yaml::{self, YamlNode},
 };
 
 /// The state of one lowering.
@@ -63,12 +63,12 @@ impl<'a> Lower<'a> {
     }
 
     /// Reports a value of the wrong kind, which the structural check should have reported.
-    pub(super) fn wrong_kind(&mut self, node: &Node, expected: &str) {
+    pub(super) fn wrong_kind(&mut self, node: &YamlNode, expected: &str) {
         self.unusable(node.span, format!("expected {expected}, found {}", node.kind()));
     }
 
     /// Reports what is wrong inside a scalar.
-    pub(super) fn faults(&mut self, node: &Node, faults: impl IntoIterator<Item = Fault>) {
+    pub(super) fn faults(&mut self, node: &YamlNode, faults: impl IntoIterator<Item = ParseError>) {
         let text = self.sources.get(node.span.file).map(|source| source.text.as_str());
         for fault in faults {
             let span = yaml::inner_span(node, text.unwrap_or_default(), fault.range);

@@ -2,10 +2,10 @@
 
 use super::{context::Lower, fields::Fields, scope::Scope};
 use crate::{
-    diagnostic::{Diagnostic, Fault},
-    template::{Dialect, Script},
+    diagnostic::{Diagnostic, ParseError},
+    template::{Script, ShellDialect},
     workflow::{Effects, ExternalEffect, StepAction},
-    yaml::{self, Key, Node},
+    yaml::{self, YamlKey, YamlNode},
 };
 
 /// The values of `effects`.
@@ -56,7 +56,7 @@ impl Lower<'_> {
             Some(
                 StepAction::Agent { .. } | StepAction::WriteFile { .. } | StepAction::Foreach(_),
             )
-            | None => Dialect::Posix,
+            | None => ShellDialect::Posix,
         };
         let idempotent = idempotent.and_then(|(_, node)| self.boolean(node)).unwrap_or_default();
         let check = check.and_then(|(_, node)| self.looking(node, scope, dialect));
@@ -65,7 +65,7 @@ impl Lower<'_> {
     }
 
     /// Reports an external effect where there can be none.
-    fn check_external(&mut self, key: &Key, scope: &Scope, action: Option<&StepAction>) {
+    fn check_external(&mut self, key: &YamlKey, scope: &Scope, action: Option<&StepAction>) {
         let refused = match action {
             Some(StepAction::WriteFile { .. }) => {
                 Some(("`write_file` only writes inside the worktree", "remove `effects`"))
@@ -86,15 +86,15 @@ impl Lower<'_> {
     }
 
     /// Reads a command that may run long after the step, when most variables are gone.
-    fn looking(&mut self, node: &Node, scope: &Scope, dialect: Dialect) -> Option<Script> {
+    fn looking(&mut self, node: &YamlNode, scope: &Scope, dialect: ShellDialect) -> Option<Script> {
         let script = self.script(node, scope, dialect, false)?;
         let Some(lasting) = &scope.lasting else { return Some(script) };
         let gone = script.references().filter(|reference| {
             let root = &reference.path().root;
             !lasting.contains(root)
         });
-        let faults: Vec<Fault> = gone
-            .map(|reference| Fault {
+        let faults: Vec<ParseError> = gone
+            .map(|reference| ParseError {
                 range: reference.range(),
                 message: format!(
                     "`{}` is not known any more when this runs after the attempt",
@@ -112,7 +112,7 @@ impl Lower<'_> {
     }
 
     /// Warns of commands that change something outside, of a step that does not say so.
-    pub(super) fn warn_of_effects(&mut self, node: &Node, script: &Script) {
+    pub(super) fn warn_of_effects(&mut self, node: &YamlNode, script: &Script) {
         let text = self.sources.get(node.span.file).map(|source| source.text.as_str());
         let found: Vec<Diagnostic> = script
             .outside()

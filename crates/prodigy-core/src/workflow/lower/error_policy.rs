@@ -13,7 +13,7 @@ use crate::{
     diagnostic::Diagnostic,
     nearest::did_you_mean,
     workflow::{BreakerConfig, ErrorCollection, ErrorPolicy, OnItemFailure, Preserve, Step},
-    yaml::Node,
+    yaml::YamlNode,
 };
 
 /// The default number of items that must have finished before `failure_threshold` applies.
@@ -86,14 +86,14 @@ impl Lower<'_> {
         policy
     }
 
-    fn handlers(&mut self, node: &Node, scope: &Scope) -> BTreeMap<String, Vec<Step>> {
+    fn handlers(&mut self, node: &YamlNode, scope: &Scope) -> BTreeMap<String, Vec<Step>> {
         let entries = self.table(node).iter();
         entries.map(|(key, steps)| (key.text.clone(), self.steps(steps, scope))).collect()
     }
 
     fn on_item_failure(
         &mut self,
-        node: &Node,
+        node: &YamlNode,
         handlers: &BTreeMap<String, Vec<Step>>,
     ) -> Option<OnItemFailure> {
         let text = self.filled(node)?;
@@ -114,7 +114,7 @@ impl Lower<'_> {
         None
     }
 
-    fn error_collection(&mut self, node: &Node) -> Option<ErrorCollection> {
+    fn error_collection(&mut self, node: &YamlNode) -> Option<ErrorCollection> {
         if node.as_mapping().is_some() {
             let mut fields = self.fields(node)?;
             let batched = self.required(&mut fields, "batched");
@@ -139,10 +139,10 @@ impl Lower<'_> {
         collection
     }
 
-    fn breaker(&mut self, node: &Node) -> Option<BreakerConfig> {
+    fn breaker(&mut self, node: &YamlNode) -> Option<BreakerConfig> {
         let mut fields = self.fields(node)?;
         let at = fields.peek("success_threshold").map(|node| node.span);
-        let mut count = |name| fields.take(name).and_then(|node: &Node| self.count(node));
+        let mut count = |name| fields.take(name).and_then(|node: &YamlNode| self.count(node));
         let failure_threshold = count("failure_threshold").unwrap_or(BREAKER.failure_threshold);
         let successes = count("success_threshold");
         let half_open_requests = count("half_open_requests").unwrap_or(BREAKER.half_open_requests);

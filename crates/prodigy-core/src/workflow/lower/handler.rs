@@ -11,9 +11,9 @@ use super::{
 };
 use crate::{
     diagnostic::Diagnostic,
-    template::Dialect,
+    template::ShellDialect,
     workflow::{OnFailure, Step, StepAction, Strategy, Unrecovered},
-    yaml::{Node, Yaml},
+    yaml::{YamlNode, YamlValue},
 };
 
 const STRATEGIES: &[(&str, Strategy)] = &[
@@ -74,13 +74,13 @@ impl Lower<'_> {
         // Without a handler the keys beside it are left, and so reported.
         let node = fields.take("on_failure").filter(|node| node.as_bool() != Some(false))?;
         let mut handler = match &node.value {
-            Yaml::Bool(_) => OnFailure { unrecovered: Unrecovered::GoOn, ..plain(Vec::new()) },
-            Yaml::Mapping(_) => self.handler(node, scope)?,
-            Yaml::Null
-            | Yaml::Integer(_)
-            | Yaml::Float(_)
-            | Yaml::String(_)
-            | Yaml::Sequence(_) => plain(self.commands(node, scope)),
+            YamlValue::Bool(_) => OnFailure { unrecovered: Unrecovered::GoOn, ..plain(Vec::new()) },
+            YamlValue::Mapping(_) => self.handler(node, scope)?,
+            YamlValue::Null
+            | YamlValue::Integer(_)
+            | YamlValue::Float(_)
+            | YamlValue::String(_)
+            | YamlValue::Sequence(_) => plain(self.commands(node, scope)),
         };
         let attempts = fields.take_either("max_attempts", "max_retries");
         let attempts = attempts.and_then(|node| self.count(node));
@@ -100,7 +100,7 @@ impl Lower<'_> {
         Some(handler)
     }
 
-    fn handler(&mut self, node: &Node, scope: &Scope) -> Option<OnFailure> {
+    fn handler(&mut self, node: &YamlNode, scope: &Scope) -> Option<OnFailure> {
         let mut fields = self.fields(node)?;
         let steps = self.handler_steps(&mut fields, scope);
         let mut handler = plain(steps);
@@ -139,7 +139,7 @@ impl Lower<'_> {
         steps
     }
 
-    fn handler_captures(&mut self, node: &Node) -> Vec<String> {
+    fn handler_captures(&mut self, node: &YamlNode) -> Vec<String> {
         let Some(entries) = node.as_mapping() else {
             return self.identifier(node).into_iter().collect();
         };
@@ -148,21 +148,21 @@ impl Lower<'_> {
     }
 
     /// Reads commands in any of their shapes: text, a step, or a list of both.
-    pub(super) fn commands(&mut self, node: &Node, scope: &Scope) -> Vec<Step> {
+    pub(super) fn commands(&mut self, node: &YamlNode, scope: &Scope) -> Vec<Step> {
         match &node.value {
-            Yaml::Sequence(entries) => {
+            YamlValue::Sequence(entries) => {
                 entries.iter().flat_map(|entry| self.command(entry, scope)).collect()
             }
-            Yaml::Null
-            | Yaml::Bool(_)
-            | Yaml::Integer(_)
-            | Yaml::Float(_)
-            | Yaml::String(_)
-            | Yaml::Mapping(_) => self.command(node, scope),
+            YamlValue::Null
+            | YamlValue::Bool(_)
+            | YamlValue::Integer(_)
+            | YamlValue::Float(_)
+            | YamlValue::String(_)
+            | YamlValue::Mapping(_) => self.command(node, scope),
         }
     }
 
-    fn command(&mut self, node: &Node, scope: &Scope) -> Vec<Step> {
+    fn command(&mut self, node: &YamlNode, scope: &Scope) -> Vec<Step> {
         if node.as_mapping().is_some() {
             return self.one_or_two(node, scope);
         }
@@ -176,7 +176,7 @@ impl Lower<'_> {
     }
 
     /// Reads a step in a place where `shell` and `claude` may stand together.
-    fn one_or_two(&mut self, node: &Node, scope: &Scope) -> Vec<Step> {
+    fn one_or_two(&mut self, node: &YamlNode, scope: &Scope) -> Vec<Step> {
         self.fields(node).map(|fields| self.one_or_two_of(fields, scope)).unwrap_or_default()
     }
 
@@ -200,8 +200,8 @@ impl Lower<'_> {
         shell.into_iter().chain(claude).collect()
     }
 
-    fn posix(&mut self, node: &Node, scope: &Scope) -> Option<StepAction> {
-        let script = self.script(node, scope, Dialect::Posix, false)?;
+    fn posix(&mut self, node: &YamlNode, scope: &Scope) -> Option<StepAction> {
+        let script = self.script(node, scope, ShellDialect::Posix, false)?;
         self.warn_of_effects(node, &script);
         Some(StepAction::Shell { script, program: SHELL.to_owned() })
     }

@@ -5,13 +5,13 @@ use std::num::NonZeroU32;
 use super::{context::Lower, fields::Fields, read::at_least_one, scope::Scope};
 use crate::{
     diagnostic::Diagnostic,
-    expr::Place,
+    expr::ExprContext,
     items::Selection,
-    template::{Dialect, Sink},
+    template::{ShellDialect, TemplateKind},
     workflow::{
         Isolation, Leftovers, Map, MapInput, OnConflict, ResultConfig, Step, WorktreeConfig,
     },
-    yaml::Node,
+    yaml::YamlNode,
 };
 
 /// The default maximum number of items in flight.
@@ -25,7 +25,7 @@ pub(super) const LEFTOVERS: &[(&str, Leftovers)] =
 
 impl Lower<'_> {
     /// Reads the map phase; `outer` has the names that exist without an item.
-    pub(super) fn map(&mut self, node: &Node, outer: &Scope, scope: &Scope) -> Option<Map> {
+    pub(super) fn map(&mut self, node: &YamlNode, outer: &Scope, scope: &Scope) -> Option<Map> {
         let mut fields = self.fields(node)?;
         let input = self.required(&mut fields, "input");
         let input = input.and_then(|node| self.map_input(node, outer));
@@ -73,8 +73,9 @@ impl Lower<'_> {
     }
 
     fn selection(&mut self, fields: &mut Fields<'_>) -> Selection {
-        let mut item =
-            |name| fields.take(name).and_then(|node: &Node| self.expression(node, Place::Item));
+        let mut item = |name| {
+            fields.take(name).and_then(|node: &YamlNode| self.expression(node, ExprContext::Item))
+        };
         let filter = item("filter");
         let distinct = item("distinct");
         let item_key = item("item_key");
@@ -89,7 +90,7 @@ impl Lower<'_> {
         }
     }
 
-    fn agent_template(&mut self, node: &Node, scope: &Scope) -> Vec<Step> {
+    fn agent_template(&mut self, node: &YamlNode, scope: &Scope) -> Vec<Step> {
         if node.as_sequence().is_some() {
             return self.steps(node, scope);
         }
@@ -99,19 +100,21 @@ impl Lower<'_> {
         commands.map(|node| self.steps(node, scope)).unwrap_or_default()
     }
 
-    fn map_input(&mut self, node: &Node, scope: &Scope) -> Option<MapInput> {
+    fn map_input(&mut self, node: &YamlNode, scope: &Scope) -> Option<MapInput> {
         if node.as_mapping().is_none() {
             return self.guess(node, scope);
         }
         let mut fields = self.fields(node)?;
-        let mut path =
-            |name| fields.take(name).and_then(|node| self.template(node, scope, Sink::Path));
+        let mut path = |name| {
+            fields.take(name).and_then(|node| self.template(node, scope, TemplateKind::Path))
+        };
         let file = path("file").map(MapInput::File);
         let glob = path("glob").map(MapInput::Glob);
         let command = fields.take("command");
-        let command = command.and_then(|node| self.script(node, scope, Dialect::Posix, false));
+        let command = command.and_then(|node| self.script(node, scope, ShellDialect::Posix, false));
         let items = fields.take("items").map(|node| self.list(node));
-        let items = items.map(|items| MapInput::Items(items.iter().map(Node::to_json).collect()));
+        let items =
+            items.map(|items| MapInput::Items(items.iter().map(YamlNode::to_json).collect()));
         self.finish(fields);
         let command = command.map(MapInput::Command);
         let input = [file, command, glob, items].into_iter().flatten().next();
@@ -126,10 +129,10 @@ impl Lower<'_> {
     /// The choice between a file and a command is made when it is known which files
     /// exist. A value inserted before that could turn a file into a command, so a
     /// text with values must say what it is, unless it can only be a file.
-    fn guess(&mut self, node: &Node, scope: &Scope) -> Option<MapInput> {
+    fn guess(&mut self, node: &YamlNode, scope: &Scope) -> Option<MapInput> {
         let text = self.filled(node)?;
         if !text.contains("${") {
-            return self.template(node, scope, Sink::Path).map(MapInput::Guess);
+            return self.template(node, scope, TemplateKind::Path).map(MapInput::Guess);
         }
         if text.contains(char::is_whitespace) {
             let message = "this could be a file or a command";
@@ -137,10 +140,10 @@ impl Lower<'_> {
             self.report(Diagnostic::error(node.span, message).help(help));
             return None;
         }
-        self.template(node, scope, Sink::Path).map(MapInput::File)
+        self.template(node, scope, TemplateKind::Path).map(MapInput::File)
     }
 
-    fn worktree(&mut self, node: &Node, scope: &Scope) -> Option<WorktreeConfig> {
+    fn worktree(&mut self, node: &YamlNode, scope: &Scope) -> Option<WorktreeConfig> {
         let mut fields = self.fields(node)?;
         let setup =
             fields.take("setup").map(|node| self.steps(node, &scope.shared().uncommitted()));
@@ -156,7 +159,7 @@ impl Lower<'_> {
         })
     }
 
-    fn on_conflict(&mut self, node: &Node) -> Option<OnConflict> {
+    fn on_conflict(&mut self, node: &YamlNode) -> Option<OnConflict> {
         let text = self.filled(node)?;
         match text.as_str() {
             "rerun" => Some(OnConflict::Rerun),
@@ -165,7 +168,7 @@ impl Lower<'_> {
         }
     }
 
-    fn result(&mut self, node: &Node) -> Option<ResultConfig> {
+    fn result(&mut self, node: &YamlNode) -> Option<ResultConfig> {
         let mut fields = self.fields(node)?;
         let file = fields.take("file").and_then(|node| self.filled(node));
         let json_path = fields.take("json_path").and_then(|node| self.json_path(node));

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::context::Lower;
 use crate::{
-    diagnostic::Fault,
+    diagnostic::ParseError,
     expr::Expr,
     nearest::did_you_mean,
-    template::Reference,
-    vars::{Segment, VarPath},
-    yaml::Node,
+    template::VarReference,
+    vars::{PathSegment, VarPath},
+    yaml::YamlNode,
 };
 
 const STEP: &[&str] = &["exit_code", "output", "status"];
@@ -54,10 +54,10 @@ impl Lower<'_> {
     /// Checks what a template or a script refers to.
     pub(super) fn check_references<'r>(
         &mut self,
-        node: &Node,
-        references: impl Iterator<Item = &'r Reference>,
+        node: &YamlNode,
+        references: impl Iterator<Item = &'r VarReference>,
     ) {
-        let faults: Vec<Fault> = references
+        let faults: Vec<ParseError> = references
             .filter_map(|reference| {
                 let has_default = reference.default().is_some();
                 self.fault_in(&Mention {
@@ -71,21 +71,22 @@ impl Lower<'_> {
     }
 
     /// Checks what an expression refers to.
-    pub(super) fn check_paths(&mut self, node: &Node, expression: &Expr) {
+    pub(super) fn check_paths(&mut self, node: &YamlNode, expression: &Expr) {
         let paths = expression.references();
         let mentions = paths.iter().map(|(path, range)| Mention {
             path,
             range: range.clone(),
             has_default: false,
         });
-        let faults: Vec<Fault> = mentions.filter_map(|mention| self.fault_in(&mention)).collect();
+        let faults: Vec<ParseError> =
+            mentions.filter_map(|mention| self.fault_in(&mention)).collect();
         self.faults(node, faults);
     }
 
-    fn fault_in(&self, mention: &Mention<'_>) -> Option<Fault> {
+    fn fault_in(&self, mention: &Mention<'_>) -> Option<ParseError> {
         let mut fields = mention.path.rest.iter().map_while(|segment| match segment {
-            Segment::Field(name) => Some(name.as_str()),
-            Segment::Index(_) => None,
+            PathSegment::Field(name) => Some(name.as_str()),
+            PathSegment::Index(_) => None,
         });
         let field = fields.next()?;
         let root = mention.path.root.as_str();
@@ -122,7 +123,7 @@ fn unknown<'k>(
     what: &str,
     field: &str,
     known: impl Iterator<Item = &'k str> + Clone,
-) -> Option<Fault> {
+) -> Option<ParseError> {
     if mention.has_default || known.clone().any(|name| name == field) {
         return None;
     }
@@ -134,6 +135,6 @@ fn fault<'k>(
     message: String,
     word: &str,
     known: impl Iterator<Item = &'k str>,
-) -> Fault {
-    Fault { range: mention.range.clone(), message, help: did_you_mean(word, known) }
+) -> ParseError {
+    ParseError { range: mention.range.clone(), message, help: did_you_mean(word, known) }
 }

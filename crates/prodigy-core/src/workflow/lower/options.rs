@@ -2,9 +2,9 @@
 
 use super::{context::Lower, fields::Fields, scope::Scope};
 use crate::{
-    template::Sink,
+    template::TemplateKind,
     workflow::{Ability, AgentOptions, GivenOption, PermissionMode},
-    yaml::Node,
+    yaml::YamlNode,
 };
 
 const PERMISSION_MODES: &[(&str, PermissionMode)] = &[
@@ -36,7 +36,7 @@ impl Lower<'_> {
         &mut self,
         options: &mut AgentOptions,
         ability: Ability,
-        node: &Node,
+        node: &YamlNode,
         scope: &Scope,
     ) {
         match ability {
@@ -49,7 +49,7 @@ impl Lower<'_> {
             Ability::MaxBudget => options.max_budget_usd = self.number(node, 0.0, f64::MAX),
             Ability::SystemPrompt => {
                 options.system_prompt =
-                    self.filled(node).and_then(|_| self.template(node, scope, Sink::Text));
+                    self.filled(node).and_then(|_| self.template(node, scope, TemplateKind::Text));
             }
             Ability::OutputSchema => options.output_schema = self.schema(node),
             // No key asks for these.
@@ -58,7 +58,7 @@ impl Lower<'_> {
     }
 
     /// Reads names of tools: a list, or one text in the agent's own notation.
-    fn tools(&mut self, node: &Node) -> Vec<String> {
+    fn tools(&mut self, node: &YamlNode) -> Vec<String> {
         if node.as_sequence().is_some() {
             return self.texts(node);
         }

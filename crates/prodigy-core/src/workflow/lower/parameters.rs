@@ -6,7 +6,7 @@ use super::context::Lower;
 use crate::{
     diagnostic::Diagnostic,
     workflow::{Parameter, ParameterKind},
-    yaml::{Key, Node},
+    yaml::{YamlKey, YamlNode},
 };
 
 const KINDS: &[(&str, ParameterKind)] = &[
@@ -19,12 +19,12 @@ const KINDS: &[(&str, ParameterKind)] = &[
 
 impl Lower<'_> {
     /// Reads the parameters.
-    pub(super) fn parameters(&mut self, node: &Node) -> Vec<Parameter> {
+    pub(super) fn parameters(&mut self, node: &YamlNode) -> Vec<Parameter> {
         let entries = self.table(node).iter();
         entries.filter_map(|(key, value)| self.parameter(key, value)).collect()
     }
 
-    fn parameter(&mut self, key: &Key, node: &Node) -> Option<Parameter> {
+    fn parameter(&mut self, key: &YamlKey, node: &YamlNode) -> Option<Parameter> {
         let mut fields = self.fields(node)?;
         let default = fields.take("default");
         let kind = fields.take("type").and_then(|node| self.word(node, KINDS));
@@ -53,7 +53,7 @@ impl Lower<'_> {
         Some(Parameter { name, kind, default: value, required: wanted, choices, description })
     }
 
-    fn of_kind(&mut self, key: &Key, kind: ParameterKind, node: &Node) -> Option<Value> {
+    fn of_kind(&mut self, key: &YamlKey, kind: ParameterKind, node: &YamlNode) -> Option<Value> {
         let value = node.to_json();
         if kind_of(&value) == Some(kind) {
             return Some(value);

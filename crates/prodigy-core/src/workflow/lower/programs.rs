@@ -7,11 +7,11 @@ use std::{
 
 use super::{context::Lower, fields::Fields, scope::Scope};
 use crate::{
-    agent::Prices,
+    agent::TokenPrices,
     diagnostic::Diagnostic,
-    failure::FailureKind,
+    failure::ReasonCode,
     workflow::{ClaudeAgent, CodexAgent, CodexSandbox, CommandAgent, ExitMeaning, PromptBy},
-    yaml::{Node, Yaml},
+    yaml::{YamlNode, YamlValue},
 };
 
 const PROMPTS: &[(&str, PromptBy)] =
@@ -112,18 +112,18 @@ impl Lower<'_> {
 
     /// Reads the prices of an agent's tokens. What is put into a cache or read from it costs as
     /// much as what is read, unless they say otherwise.
-    fn prices(&mut self, node: &Node) -> Option<Prices> {
+    fn prices(&mut self, node: &YamlNode) -> Option<TokenPrices> {
         let mut fields = self.fields(node)?;
         let input = self.required(&mut fields, "input");
         let output = self.required(&mut fields, "output");
         let (cache_read, cache_write) = (fields.take("cache_read"), fields.take("cache_write"));
         self.finish(fields);
-        let mut price = |node: &Node| self.number(node, 0.0, f64::MAX);
+        let mut price = |node: &YamlNode| self.number(node, 0.0, f64::MAX);
         let (input, output) = (input.and_then(&mut price), output.and_then(&mut price));
         let (cache_read, cache_write) =
             (cache_read.and_then(&mut price), cache_write.and_then(&mut price));
         let (input, output) = input.zip(output)?;
-        Some(Prices {
+        Some(TokenPrices {
             input,
             output,
             cache_read: cache_read.unwrap_or(input),
@@ -147,7 +147,7 @@ impl Lower<'_> {
     }
 
     /// Reads a program with its arguments.
-    fn words_of(&mut self, node: &Node) -> Option<Vec<String>> {
+    fn words_of(&mut self, node: &YamlNode) -> Option<Vec<String>> {
         let words = self.list(node).iter();
         let command: Vec<String> = words.filter_map(|word| self.text(word)).collect();
         if command.first().is_none_or(|program| program.trim().is_empty()) {
@@ -157,7 +157,7 @@ impl Lower<'_> {
         Some(command)
     }
 
-    fn own_command(&mut self, node: &Node, own: &[(&str, &str)]) -> Vec<String> {
+    fn own_command(&mut self, node: &YamlNode, own: &[(&str, &str)]) -> Vec<String> {
         let command = self.words_of(node).unwrap_or_default();
         for word in self.list(node).iter().skip(1) {
             self.refuse_own(word, own);
@@ -165,7 +165,7 @@ impl Lower<'_> {
         command
     }
 
-    fn arguments(&mut self, node: &Node, own: &[(&str, &str)]) -> Vec<String> {
+    fn arguments(&mut self, node: &YamlNode, own: &[(&str, &str)]) -> Vec<String> {
         let words = self.list(node);
         for word in words {
             self.refuse_own(word, own);
@@ -174,7 +174,7 @@ impl Lower<'_> {
     }
 
     /// Reports an argument that prodigy gives itself: one of the two would not count.
-    fn refuse_own(&mut self, node: &Node, own: &[(&str, &str)]) {
+    fn refuse_own(&mut self, node: &YamlNode, own: &[(&str, &str)]) {
         let Some(word) = node.scalar_text() else { return };
         let is_it = |flag: &str| match word.strip_prefix(flag) {
             Some(rest) if flag.starts_with("--") => rest.is_empty() || rest.starts_with('='),
@@ -191,7 +191,7 @@ impl Lower<'_> {
         self.report(Diagnostic::error(node.span, message).help(help));
     }
 
-    fn own_directory(&mut self, node: &Node) -> Option<String> {
+    fn own_directory(&mut self, node: &YamlNode) -> Option<String> {
         let path = self.filled(node)?;
         if !path.starts_with('/') && !path.starts_with("~/") {
             let message = format!("`{path}` is not the same directory in every worktree");
@@ -202,7 +202,7 @@ impl Lower<'_> {
         Some(path)
     }
 
-    fn path_inside(&mut self, node: &Node) -> Option<String> {
+    fn path_inside(&mut self, node: &YamlNode) -> Option<String> {
         let path = self.filled(node)?;
         let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_));
         if !Path::new(&path).components().all(is_inside) {
@@ -213,7 +213,7 @@ impl Lower<'_> {
         Some(path)
     }
 
-    fn exit_codes(&mut self, node: &Node) -> BTreeMap<i32, ExitMeaning> {
+    fn exit_codes(&mut self, node: &YamlNode) -> BTreeMap<i32, ExitMeaning> {
         let mut codes = BTreeMap::new();
         for (key, value) in self.table(node) {
             let code = key.text.parse::<i32>().ok();
@@ -222,7 +222,7 @@ impl Lower<'_> {
             }
             let meaning = self.text(value).map(|word| match word.as_str() {
                 "success" => Ok(ExitMeaning::Success),
-                word => FailureKind::named(word).map(ExitMeaning::Failure),
+                word => ReasonCode::named(word).map(ExitMeaning::Failure),
             });
             match (code, meaning) {
                 (Some(code), Some(Ok(meaning))) => {
@@ -235,7 +235,7 @@ impl Lower<'_> {
         codes
     }
 
-    fn codex_config(&mut self, node: &Node) -> BTreeMap<String, serde_json::Value> {
+    fn codex_config(&mut self, node: &YamlNode) -> BTreeMap<String, serde_json::Value> {
         let mut config = BTreeMap::new();
         for (key, value) in self.table(node) {
             let good =
@@ -256,11 +256,13 @@ impl Lower<'_> {
 }
 
 /// Returns true if a value is null or contains null, which TOML cannot express.
-fn has_null(node: &Node) -> bool {
+fn has_null(node: &YamlNode) -> bool {
     match &node.value {
-        Yaml::Null => true,
-        Yaml::Sequence(elements) => elements.iter().any(has_null),
-        Yaml::Mapping(entries) => entries.iter().any(|(_, value)| has_null(value)),
-        Yaml::Bool(_) | Yaml::Integer(_) | Yaml::Float(_) | Yaml::String(_) => false,
+        YamlValue::Null => true,
+        YamlValue::Sequence(elements) => elements.iter().any(has_null),
+        YamlValue::Mapping(entries) => entries.iter().any(|(_, value)| has_null(value)),
+        YamlValue::Bool(_) | YamlValue::Integer(_) | YamlValue::Float(_) | YamlValue::String(_) => {
+            false
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use super::context::Lower;
-use crate::{diagnostic::Diagnostic, duration, yaml::Node};
+use crate::{diagnostic::Diagnostic, duration, yaml::YamlNode};
 
 /// Makes a constant that cannot be zero.
 pub(super) const fn at_least_one(number: u32) -> NonZeroU32 {
@@ -15,7 +15,7 @@ pub(super) const fn at_least_one(number: u32) -> NonZeroU32 {
 
 impl Lower<'_> {
     /// Reads text; numbers and booleans are taken as they are written.
-    pub(super) fn text(&mut self, node: &Node) -> Option<String> {
+    pub(super) fn text(&mut self, node: &YamlNode) -> Option<String> {
         let text = node.scalar_text();
         if text.is_none() {
             self.wrong_kind(node, "text");
@@ -24,7 +24,7 @@ impl Lower<'_> {
     }
 
     /// Reads text that must not be empty.
-    pub(super) fn filled(&mut self, node: &Node) -> Option<String> {
+    pub(super) fn filled(&mut self, node: &YamlNode) -> Option<String> {
         let text = self.text(node)?;
         if text.trim().is_empty() {
             self.report(Diagnostic::error(node.span, "expected text, found nothing"));
@@ -34,7 +34,7 @@ impl Lower<'_> {
     }
 
     /// Reads `true` or `false`.
-    pub(super) fn boolean(&mut self, node: &Node) -> Option<bool> {
+    pub(super) fn boolean(&mut self, node: &YamlNode) -> Option<bool> {
         let value = node.as_bool();
         if value.is_none() {
             self.wrong_kind(node, "`true` or `false`");
@@ -43,7 +43,7 @@ impl Lower<'_> {
     }
 
     /// Reads a whole number from 0.
-    pub(super) fn whole<T: TryFrom<i64>>(&mut self, node: &Node) -> Option<T> {
+    pub(super) fn whole<T: TryFrom<i64>>(&mut self, node: &YamlNode) -> Option<T> {
         let value = node.as_i64().and_then(|number| T::try_from(number).ok());
         if value.is_none() {
             self.wrong_kind(node, "a whole number from 0");
@@ -52,7 +52,7 @@ impl Lower<'_> {
     }
 
     /// Reads a whole number from 1.
-    pub(super) fn count(&mut self, node: &Node) -> Option<NonZeroU32> {
+    pub(super) fn count(&mut self, node: &YamlNode) -> Option<NonZeroU32> {
         let number = node.as_i64().and_then(|number| u32::try_from(number).ok());
         let value = number.and_then(NonZeroU32::new);
         if value.is_none() {
@@ -62,7 +62,7 @@ impl Lower<'_> {
     }
 
     /// Reads a number within bounds, both included.
-    pub(super) fn number(&mut self, node: &Node, min: f64, max: f64) -> Option<f64> {
+    pub(super) fn number(&mut self, node: &YamlNode, min: f64, max: f64) -> Option<f64> {
         let value = node.as_f64().filter(|number| (min..=max).contains(number));
         if value.is_none() {
             self.wrong_kind(node, &format!("a number from {min} to {max}"));
@@ -71,7 +71,7 @@ impl Lower<'_> {
     }
 
     /// Reads a duration; a bare number is seconds.
-    pub(super) fn duration(&mut self, node: &Node) -> Option<Duration> {
+    pub(super) fn duration(&mut self, node: &YamlNode) -> Option<Duration> {
         let text = self.text(node)?;
         match duration::parse(&text) {
             Ok(duration) => Some(duration),
@@ -83,7 +83,7 @@ impl Lower<'_> {
     }
 
     /// Reads a time limit, which cannot be zero.
-    pub(super) fn limit(&mut self, node: &Node) -> Option<Duration> {
+    pub(super) fn limit(&mut self, node: &YamlNode) -> Option<Duration> {
         let limit = self.duration(node)?;
         if limit.is_zero() {
             let message = "a time limit of zero leaves no time at all";
@@ -96,7 +96,7 @@ impl Lower<'_> {
     }
 
     /// Reads one of some words.
-    pub(super) fn word<T: Clone>(&mut self, node: &Node, words: &[(&str, T)]) -> Option<T> {
+    pub(super) fn word<T: Clone>(&mut self, node: &YamlNode, words: &[(&str, T)]) -> Option<T> {
         let text = self.text(node)?;
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
             return Some(value.clone());
@@ -107,7 +107,7 @@ impl Lower<'_> {
     }
 
     /// Reads a list.
-    pub(super) fn list<'n>(&mut self, node: &'n Node) -> &'n [Node] {
+    pub(super) fn list<'n>(&mut self, node: &'n YamlNode) -> &'n [YamlNode] {
         node.as_sequence().unwrap_or_else(|| {
             self.wrong_kind(node, "a list");
             &[]
@@ -115,12 +115,12 @@ impl Lower<'_> {
     }
 
     /// Reads a list of texts.
-    pub(super) fn texts(&mut self, node: &Node) -> Vec<String> {
+    pub(super) fn texts(&mut self, node: &YamlNode) -> Vec<String> {
         self.list(node).iter().filter_map(|entry| self.filled(entry)).collect()
     }
 
     /// Reads a regular expression and returns it as written.
-    pub(super) fn pattern(&mut self, node: &Node) -> Option<String> {
+    pub(super) fn pattern(&mut self, node: &YamlNode) -> Option<String> {
         let text = self.text(node)?;
         match regex::Regex::new(&text) {
             Ok(_) => Some(text),
@@ -136,7 +136,7 @@ impl Lower<'_> {
     }
 
     /// Reads a name that `${…}` can hold.
-    pub(super) fn identifier(&mut self, node: &Node) -> Option<String> {
+    pub(super) fn identifier(&mut self, node: &YamlNode) -> Option<String> {
         let text = self.text(node)?;
         if !is_identifier(&text) {
             let message = format!("`{text}` cannot be the name of a variable");

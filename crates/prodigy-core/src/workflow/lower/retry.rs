@@ -5,10 +5,10 @@ use std::{num::NonZeroU32, time::Duration};
 use super::{context::Lower, fields::Fields, read::at_least_one};
 use crate::{
     diagnostic::Diagnostic,
-    failure::{Class, FailureKind},
-    policy::{Backoff, Retry},
+    failure::{ReasonClass, ReasonCode},
+    policy::{Backoff, RetryPolicy},
     workflow::default_backoff,
-    yaml::{Node, Yaml},
+    yaml::{YamlNode, YamlValue},
 };
 
 /// The default maximum number of attempts.
@@ -39,26 +39,26 @@ const GROWTHS: &[(&str, Growth)] = &[
 pub(super) const OF_ITEMS: &str = "max_attempts";
 
 /// Returns what helps with a failure after which nothing is tried again, whatever a policy says.
-fn never_retried(kind: FailureKind, is_for_items: bool) -> Option<&'static str> {
+fn never_retried(kind: ReasonCode, is_for_items: bool) -> Option<&'static str> {
     // A step may still come by with less; an item has spent what all its tries have.
-    if is_for_items && kind == FailureKind::BudgetExceeded {
+    if is_for_items && kind == ReasonCode::BudgetExceeded {
         return Some(
             "take it out; a higher `item_usd` or `max_budget_usd` helps, with `prodigy dlq retry JOB --use-current-workflow`",
         );
     }
-    if kind == FailureKind::Cancelled {
+    if kind == ReasonCode::Cancelled {
         return Some("take it out; `prodigy resume` goes on after a stop");
     }
-    if kind == FailureKind::PoisonRepeat {
+    if kind == ReasonCode::PoisonRepeat {
         return Some("take it out; `prodigy dlq retry` tries such an item again");
     }
-    (kind.class() == Class::Commit)
+    (kind.class() == ReasonClass::Commit)
         .then_some("take it out; another try might change the same thing twice")
 }
 
 /// Returns how something is tried again if all that is said is that it should be.
-pub(super) fn default_retry() -> Retry {
-    Retry {
+pub(super) fn default_retry() -> RetryPolicy {
+    RetryPolicy {
         attempts: ATTEMPTS,
         backoff: default_backoff(),
         max_delay: None,
@@ -69,7 +69,7 @@ pub(super) fn default_retry() -> Retry {
 
 impl Lower<'_> {
     /// Reads how something is tried again; `attempts` is the key that says how often.
-    pub(super) fn retry(&mut self, node: &Node, attempts: &str) -> Option<Retry> {
+    pub(super) fn retry(&mut self, node: &YamlNode, attempts: &str) -> Option<RetryPolicy> {
         let is_for_items = attempts == OF_ITEMS;
         let mut fields = self.fields(node)?;
         let attempts = fields.take(attempts).and_then(|node| self.count(node));
@@ -79,11 +79,17 @@ impl Lower<'_> {
         let retry_on = fields.take("retry_on").map(|node| self.retry_on(node, is_for_items));
         let retry_on = retry_on.unwrap_or_default();
         self.finish(fields);
-        Some(Retry { attempts: attempts.unwrap_or(ATTEMPTS), backoff, max_delay, jitter, retry_on })
+        Some(RetryPolicy {
+            attempts: attempts.unwrap_or(ATTEMPTS),
+            backoff,
+            max_delay,
+            jitter,
+            retry_on,
+        })
     }
 
-    fn retry_on(&mut self, node: &Node, is_for_items: bool) -> Vec<FailureKind> {
-        let codes: Vec<_> = FailureKind::ALL.iter().map(|kind| (kind.code(), *kind)).collect();
+    fn retry_on(&mut self, node: &YamlNode, is_for_items: bool) -> Vec<ReasonCode> {
+        let codes: Vec<_> = ReasonCode::ALL.iter().map(|kind| (kind.code(), *kind)).collect();
         let mut kinds = Vec::new();
         for entry in self.list(node) {
             let Some(kind) = self.word(entry, &codes) else { continue };
@@ -99,7 +105,7 @@ impl Lower<'_> {
 
     fn backoff(&mut self, fields: &mut Fields<'_>) -> Backoff {
         let node = fields.take("backoff");
-        let Some(node) = node.filter(|node| matches!(node.value, Yaml::Mapping(_))) else {
+        let Some(node) = node.filter(|node| matches!(node.value, YamlValue::Mapping(_))) else {
             let growth = node.and_then(|node| self.word(node, GROWTHS));
             let initial = fields.take("initial_delay").and_then(|node| self.duration(node));
             return by_name(growth, initial);
@@ -112,7 +118,7 @@ impl Lower<'_> {
         self.full_backoff(node).unwrap_or_else(default_backoff)
     }
 
-    fn full_backoff(&mut self, node: &Node) -> Option<Backoff> {
+    fn full_backoff(&mut self, node: &YamlNode) -> Option<Backoff> {
         let mut fields = self.fields(node)?;
         let growth = self.required(&mut fields, "type");
         let growth = growth.and_then(|node| self.word(node, GROWTHS))?;

@@ -5,7 +5,7 @@ use crate::{
     diagnostic::{Diagnostic, Sources},
     policy::{Budget, QuotaPolicy},
     workflow::{Body, Isolation, Leftovers, MapReduce, Phase, Workflow},
-    yaml::Node,
+    yaml::YamlNode,
 };
 
 /// Turns the tree of a workflow into the model.
@@ -13,7 +13,7 @@ use crate::{
 /// `diagnostics` holds what the structural check found and gets what is found here.
 /// A workflow may come back although there are errors; it is not to be used then.
 pub(in crate::workflow) fn lower(
-    root: &Node,
+    root: &YamlNode,
     sources: &Sources,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Workflow> {
@@ -27,7 +27,7 @@ pub(in crate::workflow) fn lower(
 
 impl Lower<'_> {
     /// Reads a file that is only a list of steps.
-    fn bare_list(&mut self, root: &Node) -> Workflow {
+    fn bare_list(&mut self, root: &YamlNode) -> Workflow {
         let found = Found::of(Some(root));
         self.check_names([&found]);
         // Rounds of the whole workflow have the names of a loop.
@@ -51,7 +51,7 @@ impl Lower<'_> {
     fn file(&mut self, mut fields: Fields<'_>) -> Option<Workflow> {
         let settings = Scope::settings();
         let parameters = fields.take("parameters");
-        let declared = parameters.and_then(Node::as_mapping);
+        let declared = parameters.and_then(YamlNode::as_mapping);
         self.parameters =
             declared.map(|entries| entries.iter().map(|(key, _)| key.text.clone()).collect());
         let parameters = parameters.map(|node| self.parameters(node)).unwrap_or_default();

@@ -1,11 +1,11 @@
 //! Lowering of the sandbox.
 
 use super::context::Lower;
-use crate::{workflow::SandboxConfig, yaml::Node};
+use crate::{workflow::SandboxConfig, yaml::YamlNode};
 
 impl Lower<'_> {
     /// Reads `sandbox`.
-    pub(super) fn sandbox(&mut self, node: &Node) -> Option<SandboxConfig> {
+    pub(super) fn sandbox(&mut self, node: &YamlNode) -> Option<SandboxConfig> {
         let plain = SandboxConfig { without_network: None, write: Vec::new(), read: Vec::new() };
         if node.as_mapping().is_none() {
             return self.word(node, &[("none", None), ("bubblewrap", Some(plain))]).flatten();

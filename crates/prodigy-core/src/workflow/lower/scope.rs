@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::template::Names;
+use crate::template::VarRoots;
 
 /// Namespaces that exist in every phase.
 const ALWAYS: &[&str] =
@@ -21,7 +21,7 @@ const PHASES: &[&str] = &["map", "merge", "setup"];
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
     /// The roots.
-    pub(super) names: Names,
+    pub(super) names: VarRoots,
     /// Those that are still known when an item's attempt is over, if this is about items.
     pub(super) lasting: Option<BTreeSet<String>>,
     /// Set if a step here runs for many items at once.

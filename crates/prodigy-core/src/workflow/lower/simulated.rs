@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::{context::Lower, fields::Fields};
 use crate::{
     Timestamp,
-    agent::Usage,
+    agent::TokenUsage,
     diagnostic::{Diagnostic, Severity, Sources},
     workflow::{
         Rejected, SimulatedAgent, SimulatedEdit, SimulatedFault, SimulatedReset, SimulatedRule,
         SimulatedTrouble, SimulatedWhen, SimulatedWork,
         grammar::{FAULTS, check_record},
     },
-    yaml::{self, Node},
+    yaml::{self, YamlNode},
 };
 
 /// A file of faults that can be used.
@@ -54,7 +54,7 @@ impl Lower<'_> {
     }
 
     /// Reads a file of faults.
-    fn faults_file(&mut self, node: &Node) -> Option<SimulatedAgent> {
+    fn faults_file(&mut self, node: &YamlNode) -> Option<SimulatedAgent> {
         let mut fields = self.fields(node)?;
         let mut otherwise = SimulatedWork::default();
         if let Some(mut fields) = fields.take("default").and_then(|node| self.fields(node)) {
@@ -77,7 +77,7 @@ impl Lower<'_> {
         (seed, rules.iter().filter_map(|node| self.rule(node, otherwise)).collect())
     }
 
-    fn rule(&mut self, node: &Node, otherwise: &SimulatedWork) -> Option<SimulatedRule> {
+    fn rule(&mut self, node: &YamlNode, otherwise: &SimulatedWork) -> Option<SimulatedRule> {
         let mut fields = self.fields(node)?;
         let when = SimulatedWhen {
             prompt: fields.take("prompt").and_then(|node| self.pattern(node)),
@@ -100,11 +100,11 @@ impl Lower<'_> {
     fn work(&mut self, fields: &mut Fields<'_>, otherwise: &SimulatedWork) -> SimulatedWork {
         let mut work = otherwise.clone();
         let answer = fields.take("answer").and_then(|node| self.text(node));
-        let result = fields.take("result").map(Node::to_json);
+        let result = fields.take("result").map(YamlNode::to_json);
         if answer.is_some() || result.is_some() {
             (work.answer, work.result) = (answer, result);
         }
-        let time = |lower: &mut Self, node: Option<&Node>| {
+        let time = |lower: &mut Self, node: Option<&YamlNode>| {
             node.and_then(|node| lower.duration(node)).map(milliseconds)
         };
         work.delay_ms = time(self, fields.take("delay")).unwrap_or(work.delay_ms);
@@ -123,15 +123,15 @@ impl Lower<'_> {
         work
     }
 
-    fn tokens(&mut self, node: &Node) -> Option<Usage> {
+    fn tokens(&mut self, node: &YamlNode) -> Option<TokenUsage> {
         let mut fields = self.fields(node)?;
         let input = fields.take("input").and_then(|node| self.whole(node));
         let output = fields.take("output").and_then(|node| self.whole(node));
         self.finish(fields);
-        Some(Usage {
+        Some(TokenUsage {
             input_tokens: input.unwrap_or_default(),
             output_tokens: output.unwrap_or_default(),
-            ..Usage::default()
+            ..TokenUsage::default()
         })
     }
 
@@ -155,7 +155,7 @@ impl Lower<'_> {
     }
 
     /// Reads a moment.
-    fn moment(&mut self, node: &Node) -> Option<Timestamp> {
+    fn moment(&mut self, node: &YamlNode) -> Option<Timestamp> {
         let text = self.text(node)?;
         let moment = text.parse().ok();
         if moment.is_none() {
@@ -166,7 +166,7 @@ impl Lower<'_> {
         moment
     }
 
-    fn edit(&mut self, node: &Node) -> Option<SimulatedEdit> {
+    fn edit(&mut self, node: &YamlNode) -> Option<SimulatedEdit> {
         let mut fields = self.fields(node)?;
         let path = self.required(&mut fields, "path").and_then(|node| self.filled(node));
         let content = fields.take("content").and_then(|node| self.text(node));

@@ -2,21 +2,21 @@
 
 use super::context::Lower;
 use crate::{
-    policy::{Budget, OnExceeded, OnLimit, OnUnknown, QuotaPolicy},
-    yaml::Node,
+    policy::{Budget, OnExceeded, OnLimit, OnUnknownCost, QuotaPolicy},
+    yaml::YamlNode,
 };
 
 const ON_EXCEEDED: &[(&str, OnExceeded)] =
     &[("pause", OnExceeded::Pause), ("stop", OnExceeded::Stop)];
 
-const ON_UNKNOWN: &[(&str, OnUnknown)] =
-    &[("ignore", OnUnknown::Ignore), ("stop", OnUnknown::Stop)];
+const ON_UNKNOWN: &[(&str, OnUnknownCost)] =
+    &[("ignore", OnUnknownCost::Ignore), ("stop", OnUnknownCost::Stop)];
 
 const ON_LIMIT: &[(&str, OnLimit)] = &[("wait", OnLimit::Wait), ("stop", OnLimit::Stop)];
 
 impl Lower<'_> {
     /// Reads `budget`.
-    pub(super) fn budget(&mut self, node: &Node) -> Option<Budget> {
+    pub(super) fn budget(&mut self, node: &YamlNode) -> Option<Budget> {
         let mut fields = self.fields(node)?;
         let mut usd = |name| fields.take(name).and_then(|node| self.number(node, 0.0, f64::MAX));
         let (item_usd, job_usd, day_usd) = (usd("item_usd"), usd("job_usd"), usd("day_usd"));
@@ -29,7 +29,7 @@ impl Lower<'_> {
     }
 
     /// Reads `quota`.
-    pub(super) fn quota(&mut self, node: &Node) -> Option<QuotaPolicy> {
+    pub(super) fn quota(&mut self, node: &YamlNode) -> Option<QuotaPolicy> {
         let mut fields = self.fields(node)?;
         let on_limit = fields.take("on_limit").and_then(|node| self.word(node, ON_LIMIT));
         let max_wait = fields.take("max_wait").and_then(|node| self.duration(node));

@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, num::NonZeroU32};
 
 use super::{context::Lower, fields::Fields, scope::Scope};
 use crate::{
-    capture::{CaptureFormat, Stream},
+    capture::{CaptureFormat, CaptureStream},
     diagnostic::{Diagnostic, Span},
-    expr::Place,
-    template::Sink,
+    expr::ExprContext,
+    template::TemplateKind,
     workflow::{AutoCommit, Capture, Step, StepAction},
-    yaml::{Node, Yaml},
+    yaml::{YamlNode, YamlValue},
 };
 
 /// The formats in which captured output may be read.
@@ -21,8 +21,11 @@ pub(super) const FORMATS: &[(&str, CaptureFormat)] = &[
     ("boolean", CaptureFormat::Boolean),
 ];
 
-const STREAMS: &[(&str, Stream)] =
-    &[("stdout", Stream::Stdout), ("stderr", Stream::Stderr), ("both", Stream::Both)];
+const STREAMS: &[(&str, CaptureStream)] = &[
+    ("stdout", CaptureStream::Stdout),
+    ("stderr", CaptureStream::Stderr),
+    ("both", CaptureStream::Both),
+];
 
 /// A step with nothing but an action.
 pub(super) fn bare(span: Span, action: StepAction, scope: &Scope) -> Step {
@@ -66,12 +69,12 @@ fn leaves_work(step: &Step) -> bool {
 
 impl Lower<'_> {
     /// Reads a list of steps.
-    pub(super) fn steps(&mut self, node: &Node, scope: &Scope) -> Vec<Step> {
+    pub(super) fn steps(&mut self, node: &YamlNode, scope: &Scope) -> Vec<Step> {
         self.list(node).iter().filter_map(|entry| self.step(entry, scope)).collect()
     }
 
     /// Reads one step.
-    pub(super) fn step(&mut self, node: &Node, scope: &Scope) -> Option<Step> {
+    pub(super) fn step(&mut self, node: &YamlNode, scope: &Scope) -> Option<Step> {
         let fields = self.fields(node)?;
         self.step_of(fields, scope)
     }
@@ -96,14 +99,14 @@ impl Lower<'_> {
         let mut take = |name| fields.take(name);
         let id = take("id").and_then(|node| self.id(node));
         let name = take("name").and_then(|node| self.filled(node));
-        let when = take("when").and_then(|node| self.expression(node, Place::When));
+        let when = take("when").and_then(|node| self.expression(node, ExprContext::When));
         let timeout = take("timeout").and_then(|node| self.limit(node));
         let idle_timeout = take("idle_timeout").and_then(|node| self.limit(node));
         let env = take("env").map(|node| self.env(node, scope)).unwrap_or_default();
         let working_dir =
-            take("working_dir").and_then(|node| self.template(node, scope, Sink::Path));
+            take("working_dir").and_then(|node| self.template(node, scope, TemplateKind::Path));
         let output_file =
-            take("output_file").and_then(|node| self.template(node, scope, Sink::Path));
+            take("output_file").and_then(|node| self.template(node, scope, TemplateKind::Path));
         let mut flag = |name| take(name).and_then(|node| self.boolean(node));
         let commit_required = flag("commit_required").unwrap_or_default();
         let auto_commit = flag("auto_commit");
@@ -152,7 +155,7 @@ impl Lower<'_> {
         })
     }
 
-    fn id(&mut self, node: &Node) -> Option<String> {
+    fn id(&mut self, node: &YamlNode) -> Option<String> {
         let text = self.text(node)?;
         let good = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
         if text.is_empty() || !text.chars().all(good) {
@@ -169,13 +172,13 @@ impl Lower<'_> {
         let mut plain = None;
         if let Some(node) = fields.take("capture") {
             match &node.value {
-                Yaml::Mapping(_) => captures = self.capture_table(node),
-                Yaml::Null
-                | Yaml::Bool(_)
-                | Yaml::Integer(_)
-                | Yaml::Float(_)
-                | Yaml::String(_)
-                | Yaml::Sequence(_) => plain = self.identifier(node),
+                YamlValue::Mapping(_) => captures = self.capture_table(node),
+                YamlValue::Null
+                | YamlValue::Bool(_)
+                | YamlValue::Integer(_)
+                | YamlValue::Float(_)
+                | YamlValue::String(_)
+                | YamlValue::Sequence(_) => plain = self.identifier(node),
             }
         }
         let legacy = fields.take("capture_output").filter(|node| node.as_bool().is_none());
@@ -184,12 +187,12 @@ impl Lower<'_> {
         // Without a plain name the key is left for `finish`, which says that it has no effect.
         let format = if names.is_empty() { None } else { fields.take("capture_format") };
         let format = format.and_then(|node| self.word(node, FORMATS)).unwrap_or_default();
-        let stream = Stream::Stdout;
+        let stream = CaptureStream::Stdout;
         captures.extend(names.into_iter().map(|name| Capture { name, format, stream }));
         captures
     }
 
-    fn capture_table(&mut self, node: &Node) -> Vec<Capture> {
+    fn capture_table(&mut self, node: &YamlNode) -> Vec<Capture> {
         let mut captures = Vec::new();
         for (key, value) in node.as_mapping().unwrap_or_default() {
             let Some(mut fields) = self.fields(value) else { continue };
@@ -205,7 +208,7 @@ impl Lower<'_> {
         captures
     }
 
-    fn on_exit_code(&mut self, node: &Node, scope: &Scope) -> BTreeMap<i32, Vec<Step>> {
+    fn on_exit_code(&mut self, node: &YamlNode, scope: &Scope) -> BTreeMap<i32, Vec<Step>> {
         let mut codes = BTreeMap::new();
         let Some(entries) = node.as_mapping() else {
             self.wrong_kind(node, "a mapping from exit codes to steps");

@@ -3,18 +3,23 @@
 use super::{context::Lower, scope::Scope};
 use crate::{
     diagnostic::{Diagnostic, Span},
-    expr::{Expr, Place, SortBy},
+    expr::{Expr, ExprContext, SortBy},
     json_path::JsonPath,
-    json_schema::Schema,
-    template::{Dialect, Script, Sink, Text},
-    yaml::Node,
+    json_schema::OutputSchema,
+    template::{Script, ShellDialect, Template, TemplateKind},
+    yaml::YamlNode,
 };
 
 impl Lower<'_> {
     /// Reads a template.
-    pub(super) fn template(&mut self, node: &Node, scope: &Scope, sink: Sink) -> Option<Text> {
+    pub(super) fn template(
+        &mut self,
+        node: &YamlNode,
+        scope: &Scope,
+        sink: TemplateKind,
+    ) -> Option<Template> {
         let source = self.text(node)?;
-        match Text::parse(&source, &scope.names, sink) {
+        match Template::parse(&source, &scope.names, sink) {
             Ok(text) => {
                 self.check_references(node, text.references());
                 Some(text)
@@ -29,9 +34,9 @@ impl Lower<'_> {
     /// Reads a shell script.
     pub(super) fn script(
         &mut self,
-        node: &Node,
+        node: &YamlNode,
         scope: &Scope,
-        dialect: Dialect,
+        dialect: ShellDialect,
         allow_raw: bool,
     ) -> Option<Script> {
         let source = self.filled(node)?;
@@ -48,12 +53,12 @@ impl Lower<'_> {
     }
 
     /// Reads an expression.
-    pub(super) fn expression(&mut self, node: &Node, place: Place) -> Option<Expr> {
+    pub(super) fn expression(&mut self, node: &YamlNode, place: ExprContext) -> Option<Expr> {
         let source = self.filled(node)?;
         match Expr::parse(&source, place) {
             Ok(expression) => {
                 // The paths of `filter` and the like may be fields of the item.
-                if place == Place::When {
+                if place == ExprContext::When {
                     self.check_paths(node, &expression);
                 }
                 Some(expression)
@@ -66,7 +71,7 @@ impl Lower<'_> {
     }
 
     /// Reads sort keys.
-    pub(super) fn sort_by(&mut self, node: &Node) -> Option<SortBy> {
+    pub(super) fn sort_by(&mut self, node: &YamlNode) -> Option<SortBy> {
         let source = self.filled(node)?;
         match SortBy::parse(&source) {
             Ok(keys) => Some(keys),
@@ -78,7 +83,7 @@ impl Lower<'_> {
     }
 
     /// Reads a path into JSON.
-    pub(super) fn json_path(&mut self, node: &Node) -> Option<JsonPath> {
+    pub(super) fn json_path(&mut self, node: &YamlNode) -> Option<JsonPath> {
         let source = self.filled(node)?;
         match JsonPath::parse(&source) {
             Ok(path) => Some(path),
@@ -90,8 +95,8 @@ impl Lower<'_> {
     }
 
     /// Reads a JSON Schema.
-    pub(super) fn schema(&mut self, node: &Node) -> Option<Schema> {
-        match Schema::parse(&node.to_json()) {
+    pub(super) fn schema(&mut self, node: &YamlNode) -> Option<OutputSchema> {
+        match OutputSchema::parse(&node.to_json()) {
             Ok(schema) => Some(schema),
             Err(errors) => {
                 for error in errors {
@@ -107,7 +112,7 @@ impl Lower<'_> {
 }
 
 /// Returns where a JSON pointer leads: to a key, or to an element of a list.
-fn at_pointer(node: &Node, pointer: &str) -> Span {
+fn at_pointer(node: &YamlNode, pointer: &str) -> Span {
     let (mut node, mut span) = (node, node.span);
     for part in pointer.split('/').skip(1) {
         let name = part.replace("~1", "/").replace("~0", "~");

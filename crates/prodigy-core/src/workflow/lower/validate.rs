@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use super::{context::Lower, fields::Fields, read::at_least_one, scope::Scope};
 use crate::{
-    template::Sink,
+    template::TemplateKind,
     workflow::{Step, StepAction, Validate},
-    yaml::Node,
+    yaml::YamlNode,
 };
 
 /// The percentage that counts as done if nobody says.
@@ -17,10 +17,11 @@ const ATTEMPTS: NonZeroU32 = at_least_one(2);
 
 impl Lower<'_> {
     /// Reads the judge of a step.
-    pub(super) fn validate(&mut self, node: &Node, scope: &Scope) -> Option<Validate> {
+    pub(super) fn validate(&mut self, node: &YamlNode, scope: &Scope) -> Option<Validate> {
         let mut fields = self.fields(node)?;
         let result_file = fields.take("result_file");
-        let result_file = result_file.and_then(|node| self.template(node, scope, Sink::Path));
+        let result_file =
+            result_file.and_then(|node| self.template(node, scope, TemplateKind::Path));
         let threshold = fields.take("threshold").and_then(|node| self.number(node, 0.0, 100.0));
         let incomplete = fields.take("on_incomplete").and_then(|node| self.fields(node));
         let incomplete = incomplete.map(|fields| self.on_incomplete(fields, scope));

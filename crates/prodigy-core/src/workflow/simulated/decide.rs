@@ -13,7 +13,7 @@ use super::{
 use crate::{
     capture::CaptureFormat,
     ids::{OWN_STEPS, safe_name},
-    json_schema::Schema,
+    json_schema::OutputSchema,
     wildcard,
 };
 
@@ -44,7 +44,7 @@ pub struct SimulatedRequest<'a> {
     /// The format in which the answer is read.
     pub format: CaptureFormat,
     /// The JSON Schema that the answer must satisfy.
-    pub schema: Option<&'a Schema>,
+    pub schema: Option<&'a OutputSchema>,
     /// The model to use.
     pub model: Option<&'a str>,
     /// The most turns.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{SimulatedEdit, SimulatedRequest, SimulatedWork, USUAL_ANSWER};
-use crate::{capture::CaptureFormat, ids::safe_name, json_schema::Schema};
+use crate::{capture::CaptureFormat, ids::safe_name, json_schema::OutputSchema};
 
 /// The maximum depth of a sample value.
 const DEEPEST: usize = 32;
@@ -62,7 +62,7 @@ fn answer(format: CaptureFormat) -> &'static str {
 }
 
 /// Returns a value that satisfies a schema, if a simple one does.
-fn fitting(schema: &Schema) -> Value {
+fn fitting(schema: &OutputSchema) -> Value {
     value(schema.source(), schema.source(), DEEPEST)
 }
 
@@ -77,7 +77,7 @@ pub(super) fn unfit(work: &SimulatedWork, request: &SimulatedRequest<'_>) -> Opt
 }
 
 /// Returns a value that does not satisfy a schema, if there is a simple one.
-pub(super) fn misfit(schema: Option<&Schema>) -> Value {
+pub(super) fn misfit(schema: Option<&OutputSchema>) -> Value {
     let candidates =
         [json!("not what was asked for"), json!({"unexpected": true}), json!(-1.5), Value::Null];
     let is_wrong = |value: &Value| schema.is_some_and(|schema| schema.check(value).is_err());

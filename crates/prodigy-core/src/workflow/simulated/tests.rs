@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{capture::CaptureFormat, ids::safe_name, json_schema::Schema};
+use crate::{capture::CaptureFormat, ids::safe_name, json_schema::OutputSchema};
 
 fn agent(rules: Vec<SimulatedRule>) -> SimulatedAgent {
     SimulatedAgent { seed: 7, rules, ..SimulatedAgent::default() }
@@ -267,7 +267,7 @@ fn schemas() -> Vec<Value> {
 #[test]
 fn a_made_up_result_satisfies_the_schema_and_a_mismatch_does_not() {
     for source in schemas() {
-        let schema = Schema::parse(&source).unwrap();
+        let schema = OutputSchema::parse(&source).unwrap();
         let request = SimulatedRequest { schema: Some(&schema), ..ask("p", 1) };
         let result = rehearsal(vec![]).turn(&request).result.unwrap();
         assert_eq!(schema.check(&result), Ok(()), "{source} {result}");
@@ -279,7 +279,7 @@ fn a_made_up_result_satisfies_the_schema_and_a_mismatch_does_not() {
 
 #[test]
 fn an_answer_in_json_is_data_where_a_schema_asks_for_it() {
-    let schema = Schema::parse(&json!({"type": "object"})).unwrap();
+    let schema = OutputSchema::parse(&json!({"type": "object"})).unwrap();
     let agent = agent(vec![answering(None, r#"{"a": 1}"#)]);
     let request = SimulatedRequest { schema: Some(&schema), ..ask("p", 1) };
     assert_eq!(agent.turn(&request).result, Some(json!({"a": 1})));

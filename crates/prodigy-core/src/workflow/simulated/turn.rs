@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{SIMULATED_MODEL, SimulatedReset};
-use crate::agent::Usage;
+use crate::agent::TokenUsage;
 
 /// A file that the simulated agent writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ pub struct SimulatedTurn {
     pub cost_usd: f64,
     /// The token usage that it reports.
     #[serde(default)]
-    pub tokens: Usage,
+    pub tokens: TokenUsage,
     /// The number of turns that it reports.
     #[serde(default = "one")]
     pub turns: u32,
@@ -99,7 +99,7 @@ impl Default for SimulatedTurn {
             edits: Vec::new(),
             commit: None,
             cost_usd: 0.0,
-            tokens: Usage::default(),
+            tokens: TokenUsage::default(),
             turns: one(),
             noise: 0,
             end: SimulatedEnd::Well,

@@ -3,16 +3,16 @@
 use std::{fs, os::unix::fs::symlink};
 
 use prodigy_core::{
-    json_schema::Schema,
-    template::{Names, Sink, Text},
+    json_schema::OutputSchema,
+    template::{Template, TemplateKind, VarRoots},
 };
 use serde_json::json;
 
 use super::*;
 use crate::agent::tests;
 
-fn claude(config: ClaudeAgent, is_root: bool) -> Claude {
-    Claude { config, is_root }
+fn claude(config: ClaudeAgent, is_root: bool) -> ClaudeDriver {
+    ClaudeDriver { config, is_root }
 }
 
 /// Returns the words behind those that every run has.
@@ -48,8 +48,8 @@ fn every_option_has_its_argument() {
         disallowed_tools: Some(vec!["WebFetch".to_owned()]),
         max_turns: std::num::NonZeroU32::new(7),
         max_budget_usd: Some(1.5),
-        system_prompt: Text::parse("never used", &Names::default(), Sink::Text).ok(),
-        output_schema: Schema::parse(&json!({"type": "object"})).ok(),
+        system_prompt: Template::parse("never used", &VarRoots::default(), TemplateKind::Text).ok(),
+        output_schema: OutputSchema::parse(&json!({"type": "object"})).ok(),
         is_judge: false,
         given: Vec::new(),
     };
@@ -129,7 +129,7 @@ fn bypass_is_refused_to_root_unless_it_is_said_that_nothing_can_be_harmed() {
         tests::launch(&agent, "x", &options, |request| request.env = &env)
     };
     let refused = start(true, &[]).unwrap_err();
-    assert_eq!(refused.kind, FailureKind::PermissionDenied);
+    assert_eq!(refused.kind, ReasonCode::PermissionDenied);
     insta::assert_snapshot!(refused.message, @r#"Claude Code refuses `permission_mode: bypass` to root: run prodigy as another user, or set `env: {IS_SANDBOX: "1"}` where nothing can be harmed"#);
     for allowed in [start(true, &sandbox), start(false, &[])] {
         let launch = allowed.unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prodigy_core::json_schema::Schema;
+use prodigy_core::json_schema::OutputSchema;
 use serde_json::json;
 
 use super::*;
@@ -13,7 +13,7 @@ fn words<'a>(
     options: &'a AgentOptions,
     change: impl FnOnce(&mut AgentRequest<'a>),
 ) -> String {
-    let launch = tests::launch(&Codex::new(config), "--help", options, change).unwrap();
+    let launch = tests::launch(&CodexDriver::new(config), "--help", options, change).unwrap();
     assert_eq!(launch.stdin, b"--help");
     let words: Vec<_> = launch.argv.iter().map(|word| word.to_str().unwrap()).collect();
     words.join("\n")
@@ -47,7 +47,7 @@ fn every_option_has_its_argument() {
     };
     let options = AgentOptions {
         model: Some("gpt".to_owned()),
-        output_schema: Schema::parse(&json!({"type": "object"})).ok(),
+        output_schema: OutputSchema::parse(&json!({"type": "object"})).ok(),
         ..AgentOptions::default()
     };
     let shown = words(config, &options, |request| {
@@ -103,7 +103,7 @@ fn a_session_is_found_below_the_day_it_was_begun_on() {
     fs::create_dir_all(&day).unwrap();
     fs::write(day.join("rollout-2026-03-07T10-00-00-abc.jsonl"), "").unwrap();
     let env = [(OsString::from("CODEX_HOME"), home.path().as_os_str().to_owned())];
-    let agent = Codex::new(CodexAgent::default());
+    let agent = CodexDriver::new(CodexAgent::default());
     let directory = agent.directory(&env).unwrap();
     assert!(agent.recall("abc", Path::new("/"), &directory));
     assert!(!agent.recall("abd", Path::new("/"), &directory));

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use prodigy_core::audit::{ChainFlaw, ChainHead, Verified};
+use prodigy_core::audit::{AuditVerification, ChainError, ChainHead};
 
 use super::ground::{Ground, at, said};
 use crate::{
     audit::{
         Error, reference,
-        tail::{Misfit, Tail},
+        tail::{AnchorMismatch, AuditTail},
         verify,
     },
     store::fixture::files_in,
@@ -40,7 +40,7 @@ fn an_append_that_was_killed_at_any_byte_leaves_a_trail_that_goes_on() {
     for length in begin..=text.len() {
         ground.put(&text[..length]);
         let file = fs::File::open(ground.layout.audit_file()).unwrap();
-        let tail = Tail::find(&file).ok().unwrap();
+        let tail = AuditTail::find(&file).ok().unwrap();
         let is_whole = length == text.len();
         let end = if is_whole { length } else { begin };
         assert_eq!((tail.end, tail.torn), (end as u64, (length - end) as u64));
@@ -56,12 +56,12 @@ fn an_anchored_record_that_was_cut_at_any_byte_is_missed() {
     for length in 0..text.len() {
         ground.put(&text[..length]);
         let file = fs::File::open(ground.layout.audit_file()).unwrap();
-        let head = Tail::find(&file).and_then(|tail| tail.head(&file, &anchor));
-        assert!(matches!(head, Err(Misfit::Reason(_))), "cut at {length}");
+        let head = AuditTail::find(&file).and_then(|tail| tail.head(&file, &anchor));
+        assert!(matches!(head, Err(AnchorMismatch::Reason(_))), "cut at {length}");
     }
     ground.put(&text[..begin + 7]);
     insta::assert_snapshot!(refused(&ground), @"the audit trail `$ROOT/home/audit/repo/audit.jsonl` is not what was recorded: it ends at record 2 of 3");
-    assert_eq!(ground.verified(), Verified::Truncated { have: 2, anchored: 3 });
+    assert_eq!(ground.verified(), AuditVerification::Truncated { have: 2, anchored: 3 });
 }
 
 #[test]
@@ -73,7 +73,9 @@ fn half_a_record_is_put_aside_and_the_trail_goes_on() {
         let name = reference(&ground.layout);
         ground.repo.move_anchor(&name, &anchor.to_string(), Some(&object)).unwrap();
         ground.put(&text[..begin + half]);
-        let Verified::Whole { head, torn, .. } = ground.verified() else { panic!("{half}") };
+        let AuditVerification::Whole { head, torn, .. } = ground.verified() else {
+            panic!("{half}")
+        };
         assert_eq!((head, torn), (anchor.clone(), half as u64));
         ground.append(4);
         let records = ground.records();
@@ -83,7 +85,10 @@ fn half_a_record_is_put_aside_and_the_trail_goes_on() {
         let aside: Vec<_> = files.iter().filter(|(name, _)| name.contains("torn")).collect();
         assert_eq!(aside.len(), round + 1);
         assert!(aside.iter().any(|(_, bytes)| *bytes == text[begin..begin + half]));
-        assert!(matches!(ground.verified(), Verified::Whole { torn: 0, unanchored: 0, .. }));
+        assert!(matches!(
+            ground.verified(),
+            AuditVerification::Whole { torn: 0, unanchored: 0, .. }
+        ));
     }
 }
 
@@ -99,11 +104,11 @@ fn records_that_were_written_and_not_anchored_stay_and_are_anchored_by_the_next_
         let before = ground.records();
         let behind = before.len() as u64 - anchor.seq;
         let verified = ground.verified();
-        let Verified::Whole { unanchored, .. } = verified else { panic!("{verified:?}") };
+        let AuditVerification::Whole { unanchored, .. } = verified else { panic!("{verified:?}") };
         assert_eq!(unanchored, behind);
         ground.append(4);
         assert_eq!(ground.records()[..before.len()], before);
-        assert!(matches!(ground.verified(), Verified::Whole { unanchored: 0, .. }));
+        assert!(matches!(ground.verified(), AuditVerification::Whole { unanchored: 0, .. }));
     }
     // Somebody who had read the old anchor cannot move it any more.
     assert!(ground.repo.move_anchor(&name, "x", Some(&object)).is_err());
@@ -114,14 +119,14 @@ fn records_that_were_written_and_not_anchored_stay_and_are_anchored_by_the_next_
 fn a_file_that_was_deleted_or_emptied_is_missed() {
     let (ground, ..) = three();
     fs::remove_file(ground.layout.audit_file()).unwrap();
-    assert_eq!(ground.verified(), Verified::Truncated { have: 0, anchored: 3 });
+    assert_eq!(ground.verified(), AuditVerification::Truncated { have: 0, anchored: 3 });
     insta::assert_snapshot!(refused(&ground), @"the audit trail `$ROOT/home/audit/repo/audit.jsonl` is not what was recorded: it ends at record 0 of 3");
     ground.put(b"");
-    assert_eq!(ground.verified(), Verified::Truncated { have: 0, anchored: 3 });
+    assert_eq!(ground.verified(), AuditVerification::Truncated { have: 0, anchored: 3 });
     refused(&ground);
     // The lock may be gone as well.
     fs::remove_dir_all(ground.layout.audit_file().parent().unwrap()).unwrap();
-    assert_eq!(ground.verified(), Verified::Truncated { have: 0, anchored: 3 });
+    assert_eq!(ground.verified(), AuditVerification::Truncated { have: 0, anchored: 3 });
 }
 
 #[test]
@@ -133,13 +138,13 @@ fn a_last_record_that_was_changed_is_not_built_on() {
         ground.put(&changed);
         refused(&ground);
         let verified = ground.verified();
-        assert!(matches!(verified, Verified::Broken { line: 3, .. }), "{verified:?}");
+        assert!(matches!(verified, AuditVerification::Broken { line: 3, .. }), "{verified:?}");
     }
     let mut other = ChainHead { seq: 2, hash: ground_hash(&text, 1) };
     let record = other.append(said(7), at(0));
     ground.put(&[&text[..begin], record.line().as_bytes(), b"\n"].concat());
     insta::assert_snapshot!(refused(&ground), @"the audit trail `$ROOT/home/audit/repo/audit.jsonl` is not what was recorded: its last line does not fit: it is not the record that is anchored in git: the records up to here were made anew");
-    let broken = Verified::Broken { line: 3, why: ChainFlaw::OtherThanAnchored };
+    let broken = AuditVerification::Broken { line: 3, why: ChainError::OtherThanAnchored };
     assert_eq!(ground.verified(), broken);
 }
 
@@ -152,7 +157,7 @@ fn a_trail_without_its_anchor_is_not_built_on() {
     let (ground, ..) = three();
     ground.git(&["update-ref", "-d", &reference(&ground.layout)]);
     insta::assert_snapshot!(refused(&ground), @"the audit trail `$ROOT/home/audit/repo/audit.jsonl` is not what was recorded: its anchor, the reference `$REFERENCE`, is gone");
-    assert_eq!(ground.verified(), Verified::Unanchored { records: 3 });
+    assert_eq!(ground.verified(), AuditVerification::Unanchored { records: 3 });
 }
 
 #[test]
@@ -175,5 +180,5 @@ fn a_line_without_an_end_does_not_fill_the_memory() {
     ground.put(&long);
     insta::assert_snapshot!(refused(&ground), @"the audit trail `$ROOT/home/audit/repo/audit.jsonl` is not what was recorded: its last line has no end");
     let verified = ground.verified();
-    assert!(matches!(verified, Verified::Broken { line: 4, .. }), "{verified:?}");
+    assert!(matches!(verified, AuditVerification::Broken { line: 4, .. }), "{verified:?}");
 }

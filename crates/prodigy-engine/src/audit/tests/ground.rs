@@ -8,12 +8,12 @@ use std::{
 
 use prodigy_core::{
     Timestamp,
-    audit::{AuditAction, AuditRecord, IdentityKind, NewRecord, Verified},
+    audit::{AuditAction, AuditRecord, AuditVerification, IdentityKind, NewAuditRecord},
 };
 use tempfile::TempDir;
 
 use crate::{
-    audit::{Audit, read, reference, verify},
+    audit::{AuditTrail, read, reference, verify},
     git::{Git, Repo},
     store::Layout,
 };
@@ -31,11 +31,11 @@ pub(super) fn at(seconds: i64) -> Timestamp {
 }
 
 /// Returns what a record says about an item.
-pub(super) fn said(number: u64) -> NewRecord {
+pub(super) fn said(number: u64) -> NewAuditRecord {
     let job = "job-1".parse().unwrap();
-    NewRecord {
+    NewAuditRecord {
         entry: format!("item-{number:03}"),
-        ..NewRecord::new("ada", IdentityKind::Asserted, AuditAction::Replay, job)
+        ..NewAuditRecord::new("ada", IdentityKind::Asserted, AuditAction::Replay, job)
     }
 }
 
@@ -62,8 +62,8 @@ impl<'a> Ground<&'a Path> {
 }
 
 impl<D: AsRef<Path>> Ground<D> {
-    pub(super) fn audit(&self) -> Audit {
-        Audit::open(&self.layout, &self.repo).unwrap()
+    pub(super) fn audit(&self) -> AuditTrail {
+        AuditTrail::open(&self.layout, &self.repo).unwrap()
     }
 
     /// Appends the record of one item.
@@ -75,7 +75,7 @@ impl<D: AsRef<Path>> Ground<D> {
         read(&self.layout).unwrap().map(Result::unwrap).collect()
     }
 
-    pub(super) fn verified(&self) -> Verified {
+    pub(super) fn verified(&self) -> AuditVerification {
         verify(&self.layout, &self.repo).unwrap()
     }
 

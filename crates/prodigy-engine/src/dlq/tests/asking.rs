@@ -3,18 +3,18 @@
 use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
 
 use prodigy_core::{
-    audit::{AuditOutcome, IdentityKind, NewRecord},
-    dlq::{DeadLetteredItem, RunFacts},
-    replay::{ApprovalState, Asked, Policy, Verdict, approval::Vote},
+    audit::{AuditOutcome, IdentityKind, NewAuditRecord},
+    dlq::{DeadLetteredItem, RunFingerprint},
+    replay::{ApprovalState, ReplayPolicy, ReplayTrigger, ReplayVerdict, approval::Vote},
 };
 
 use super::{
     super::*,
-    fixture::{World, died, failed, kept, replayed, started},
+    fixture::{DlqHarness, died, failed, kept, replayed, started},
 };
 use crate::{
     audit,
-    governance::SignersFiles,
+    governance::SignerFiles,
     store::{JobLock, fixture::at},
 };
 
@@ -36,19 +36,19 @@ approver_groups:
 
 /// A job whose dead letters nobody replays without others.
 struct Office {
-    world: World,
-    policy: Arc<Policy>,
+    world: DlqHarness,
+    policy: Arc<ReplayPolicy>,
     workflow: &'static str,
     /// The person who is about to replay.
     replayer: Option<&'static str>,
-    trail: RefCell<Vec<NewRecord>>,
+    trail: RefCell<Vec<NewAuditRecord>>,
     is_trail_broken: bool,
 }
 
 impl Office {
     /// Has two dead letters.
     fn new() -> Self {
-        let world = World::new(&["1", "2"]);
+        let world = DlqHarness::new(&["1", "2"]);
         let mut run = world.begin();
         run.happen(1, &[started(1), failed(1), died(1), kept()]);
         run.happen(2, &[started(1), failed(1), died(1), kept()]);
@@ -59,9 +59,11 @@ impl Office {
         Self { world, policy, workflow: "ab", replayer: None, trail, is_trail_broken }
     }
 
-    fn bench(&self) -> Bench {
-        let run = RunFacts { workflow_hash: self.workflow.repeat(32), ..RunFacts::default() };
-        let bench = Bench::new(Arc::clone(&self.policy), Some(run), &self.world.queue()).unwrap();
+    fn bench(&self) -> ReplayEvaluator {
+        let run =
+            RunFingerprint { workflow_hash: self.workflow.repeat(32), ..RunFingerprint::default() };
+        let bench =
+            ReplayEvaluator::new(Arc::clone(&self.policy), Some(run), &self.world.queue()).unwrap();
         bench.among(Some("ann".to_owned()), self.replayer.map(str::to_owned))
     }
 
@@ -70,14 +72,14 @@ impl Office {
         &self,
         by: &str,
         seconds: i64,
-        act: impl FnOnce(&Asking<'_>, &JobLock, &mut Trail<'_>) -> T,
+        act: impl FnOnce(&ApprovalService<'_>, &JobLock, &mut AuditSink<'_>) -> T,
     ) -> T {
         let (layout, job) = (&self.world.home.layout, &self.world.home.job);
         let lock = JobLock::take(layout, job).unwrap();
-        let queue = Queue::open_held(layout, job, &lock).unwrap();
+        let queue = DeadLetterStore::open_held(layout, job, &lock).unwrap();
         let (bench, identity) = (self.bench(), IdentityKind::Asserted);
-        let amending = Amending { layout, job, by, identity, reason: "", now: at(seconds) };
-        let mut trail = |records: Vec<NewRecord>| {
+        let amending = DeadLetterEditor { layout, job, by, identity, reason: "", now: at(seconds) };
+        let mut trail = |records: Vec<NewAuditRecord>| {
             if self.is_trail_broken {
                 let waited = std::time::Duration::ZERO;
                 return Err(audit::Error::Busy { path: "audit".into(), waited });
@@ -85,10 +87,10 @@ impl Office {
             self.trail.borrow_mut().extend(records);
             Ok(())
         };
-        act(&Asking { queue: &queue, bench: &bench, amending }, &lock, &mut trail)
+        act(&ApprovalService { queue: &queue, bench: &bench, amending }, &lock, &mut trail)
     }
 
-    fn request(&self, by: &str, seconds: i64) -> Requested {
+    fn request(&self, by: &str, seconds: i64) -> PendingApproval {
         let items = [self.world.item(1)];
         let mut requested = self.with(by, seconds, |asking, lock, trail| {
             asking.request(lock, &items, &BTreeSet::new(), trail).unwrap()
@@ -97,21 +99,27 @@ impl Office {
         requested.remove(0)
     }
 
-    fn answer(&self, by: &str, seconds: i64, vote: Vote, expect: &str) -> Result<Answered, String> {
+    fn answer(
+        &self,
+        by: &str,
+        seconds: i64,
+        vote: Vote,
+        expect: &str,
+    ) -> Result<VoteOutcome, String> {
         let item = self.world.item(1);
-        let signers = SignersFiles::default();
-        let answer = Answer { item: &item, vote, expect, key: None, signers: &signers };
+        let signers = SignerFiles::default();
+        let answer = VoteRequest { item: &item, vote, expect, key: None, signers: &signers };
         let answered =
             self.with(by, seconds, |asking, lock, trail| asking.answer(lock, answer, trail));
         answered.map_err(|error| match &error {
-            AnswerError::Refused(refusal) => refusal.code().to_owned(),
-            AnswerError::NoEntry(_) | AnswerError::Identity(_) | AnswerError::Amend(_) => {
+            VoteError::Refused(refusal) => refusal.code().to_owned(),
+            VoteError::NoEntry(_) | VoteError::Identity(_) | VoteError::Amend(_) => {
                 error.to_string()
             }
         })
     }
 
-    fn approve(&self, by: &str, seconds: i64, expect: &str) -> Result<Answered, String> {
+    fn approve(&self, by: &str, seconds: i64, expect: &str) -> Result<VoteOutcome, String> {
         self.answer(by, seconds, Vote::Approve, expect)
     }
 
@@ -132,13 +140,13 @@ impl Office {
         self.world.queue().entry(&self.world.item(1)).unwrap().unwrap()
     }
 
-    fn verdict(&self, seconds: i64) -> Verdict {
-        self.bench().ruling_on(&self.entry(), Asked::Asked, at(seconds)).verdict
+    fn verdict(&self, seconds: i64) -> ReplayVerdict {
+        self.bench().ruling_on(&self.entry(), ReplayTrigger::Asked, at(seconds)).verdict
     }
 
     /// Shows what is in the audit trail.
     fn trail(&self) -> String {
-        let line = |record: &NewRecord| {
+        let line = |record: &NewAuditRecord| {
             let digest = record.digest.as_ref().map_or("", |digest| digest.get(7..11).unwrap());
             format!(
                 "{} {} {} {} {}{} {digest}",
@@ -160,24 +168,24 @@ impl Office {
     }
 }
 
-fn policy(text: &str) -> Arc<Policy> {
-    Arc::new(Policy::read("policy.yml", text).unwrap().policy)
+fn policy(text: &str) -> Arc<ReplayPolicy> {
+    Arc::new(ReplayPolicy::read("policy.yml", text).unwrap().policy)
 }
 
 #[test]
 fn enough_different_people_let_an_entry_be_replayed() {
     let office = Office::new();
     let before = office.entry().revision;
-    let Requested { digest, expires_at, missing, is_kept, .. } = office.request("ben", 10);
+    let PendingApproval { digest, expires_at, missing, is_kept, .. } = office.request("ben", 10);
     assert_eq!((expires_at, missing, is_kept), (at(10 + 1800), 2, false));
-    assert_eq!(office.verdict(11), Verdict::Approval);
+    assert_eq!(office.verdict(11), ReplayVerdict::Approval);
     let first = office.approve("carol", 20, &digest).unwrap();
     assert_eq!(first.state, ApprovalState::Pending { granted: 1, needed: 2 });
-    assert_eq!(office.verdict(21), Verdict::Approval);
+    assert_eq!(office.verdict(21), ReplayVerdict::Approval);
     let second = office.approve("dan", 30, digest.get(..19).unwrap()).unwrap();
     assert_eq!((second.digest, second.state), (digest, ApprovalState::Granted));
-    assert_eq!(office.verdict(31), Verdict::Replay);
-    assert_eq!(office.verdict(10 + 1800), Verdict::Approval);
+    assert_eq!(office.verdict(31), ReplayVerdict::Replay);
+    assert_eq!(office.verdict(10 + 1800), ReplayVerdict::Approval);
     let heading = office.world.queue().headings().next().unwrap().unwrap();
     assert!(heading.standing.has_approval);
     assert_eq!(office.entry().revision, before);
@@ -241,7 +249,7 @@ fn what_was_asked_is_kept_while_it_holds() {
     office.approve("carol", 11, &first.digest).unwrap();
     let seq = office.entry().journal_seq;
     let kept = office.request("dan", 20);
-    assert_eq!(kept, Requested { missing: 1, is_kept: true, ..first.clone() });
+    assert_eq!(kept, PendingApproval { missing: 1, is_kept: true, ..first.clone() });
     assert_eq!(office.entry().journal_seq, seq);
     // Its time is over: nobody has said anything to what is asked now.
     let renewed = office.request("dan", 10 + 1800);
@@ -254,14 +262,15 @@ fn what_was_asked_is_kept_while_it_holds() {
 
 #[test]
 fn whatever_changes_about_an_entry_voids_what_was_agreed_to() {
-    type Change = fn(&mut Office);
-    let changes: [(&str, Change); 4] = [
+    type OfficeChange = fn(&mut Office);
+    let changes: [(&str, OfficeChange); 4] = [
         ("digest_mismatch", |office| office.workflow = "cd"),
         ("policy_mismatch", |office| office.policy = policy(&POLICY.replace("30m", "31m"))),
         ("digest_mismatch", |office| {
             let items = [office.world.item(1)];
-            let edit =
-                Amendment::Edit(serde_json::value::RawValue::from_string("7".to_owned()).unwrap());
+            let edit = DeadLetterAction::Edit(
+                serde_json::value::RawValue::from_string("7".to_owned()).unwrap(),
+            );
             office.with("ben", 40, |asking, lock, trail| {
                 asking.amending.amend_held(lock, &items, &edit, trail).unwrap()
             });
@@ -280,16 +289,16 @@ fn whatever_changes_about_an_entry_voids_what_was_agreed_to() {
         for by in ["carol", "dan"] {
             office.approve(by, 20, &digest).unwrap();
         }
-        assert_eq!(office.verdict(30), Verdict::Replay);
+        assert_eq!(office.verdict(30), ReplayVerdict::Replay);
         change(&mut office);
-        assert_eq!(office.verdict(50), Verdict::Approval);
+        assert_eq!(office.verdict(50), ReplayVerdict::Approval);
         assert_eq!(office.refusal("carol", 50, &digest), code);
         let again = office.request("ben", 60);
         assert!(!again.is_kept && again.digest != digest);
         assert_eq!(office.refusal("carol", 70, &digest), "digest_mismatch");
         office.approve("carol", 80, &again.digest).unwrap();
         office.approve("dan", 80, &again.digest).unwrap();
-        assert_eq!(office.verdict(90), Verdict::Replay);
+        assert_eq!(office.verdict(90), ReplayVerdict::Replay);
         office.assert_sound();
     }
 }
@@ -302,12 +311,12 @@ fn who_agreed_cannot_be_the_one_who_replays() {
         office.approve(by, 20, &digest).unwrap();
     }
     office.replayer = Some("Carol");
-    assert_eq!(office.verdict(30), Verdict::Approval);
+    assert_eq!(office.verdict(30), ReplayVerdict::Approval);
     // Asking anew does not take away what the others said.
     let kept = office.request("carol", 30);
     assert!(kept.is_kept && kept.digest == digest);
     office.replayer = Some("ben");
-    assert_eq!(office.verdict(30), Verdict::Replay);
+    assert_eq!(office.verdict(30), ReplayVerdict::Replay);
 }
 
 #[test]
@@ -317,10 +326,10 @@ fn a_no_ends_it_until_something_is_changed() {
     office.approve("carol", 20, &digest).unwrap();
     let said = office.answer("dan", 21, Vote::Reject, &digest).unwrap();
     assert_eq!(said.state, ApprovalState::Rejected);
-    assert_eq!(office.verdict(30), Verdict::Never);
+    assert_eq!(office.verdict(30), ReplayVerdict::Never);
     assert_eq!(office.refusal("ann", 30, &digest), "rejected");
     office.workflow = "cd";
-    assert_eq!(office.verdict(40), Verdict::Approval);
+    assert_eq!(office.verdict(40), ReplayVerdict::Approval);
     assert!(!office.request("ben", 40).is_kept);
 }
 
@@ -351,13 +360,16 @@ fn agreeing_to_a_replay_is_not_agreeing_to_one_that_lifts_a_limit() {
         office.approve(by, 20, &digest).unwrap();
     }
     let forced = |office: &Office, seconds| {
-        office.bench().ruling_on(&office.entry(), Asked::Forced, at(seconds)).verdict
+        office.bench().ruling_on(&office.entry(), ReplayTrigger::Forced, at(seconds)).verdict
     };
     // Nothing is in the way that somebody would lift.
-    assert_eq!(forced(&office, 30), Verdict::Replay);
+    assert_eq!(forced(&office, 30), ReplayVerdict::Replay);
     // Another entry of the same cause uses up what is allowed; this one is as it was.
     office.happen(2, &[replayed(1), started(2), failed(2), died(2)]);
-    assert_eq!((office.verdict(40), forced(&office, 40)), (Verdict::Limit, Verdict::Approval));
+    assert_eq!(
+        (office.verdict(40), forced(&office, 40)),
+        (ReplayVerdict::Limit, ReplayVerdict::Approval)
+    );
     let items = [office.world.item(1)];
     let lifted: BTreeSet<_> = items.iter().cloned().collect();
     let requested = office.with("ben", 50, |asking, lock, trail| {
@@ -367,7 +379,10 @@ fn agreeing_to_a_replay_is_not_agreeing_to_one_that_lifts_a_limit() {
     for by in ["carol", "dan"] {
         office.approve(by, 60, digest).unwrap();
     }
-    assert_eq!((office.verdict(70), forced(&office, 70)), (Verdict::Limit, Verdict::Replay));
+    assert_eq!(
+        (office.verdict(70), forced(&office, 70)),
+        (ReplayVerdict::Limit, ReplayVerdict::Replay)
+    );
 }
 
 #[test]

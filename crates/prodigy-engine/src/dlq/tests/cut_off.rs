@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::fixture::{World, completed, died, failed, merged, replayed, started};
+use super::fixture::{DlqHarness, completed, died, failed, merged, replayed, started};
 
 /// Returns where the entry of an item stands after a replay was cut off behind some records and
 /// another run went on with others. Somebody may have looked at the entries in between.
 fn after(before: &[Value], look: bool, then: &[Value], another: bool) -> String {
-    let world = World::new(&["1", "2"]);
+    let world = DlqHarness::new(&["1", "2"]);
     let mut run = world.begin();
     run.happen(1, &[started(1), failed(1), died(1)]);
     run.finish();

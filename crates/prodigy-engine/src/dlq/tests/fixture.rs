@@ -7,26 +7,26 @@ use std::{
 };
 
 use prodigy_core::{
-    dlq::{EntryStatus, RunFacts},
-    event::{Event, Fact, Record},
+    dlq::{EntryStatus, RunFingerprint},
+    event::{Event, EventRecord, NewEvent},
     ids::{AgentId, ItemId},
     items::Item,
     mask::Mask,
 };
 use serde_json::{Value, json, value::RawValue};
 
-use super::super::{DeadLetters, Queue};
+use super::super::{DeadLetterProjector, DeadLetterStore};
 use crate::store::{
-    Durability, JobLock, Journal, Spool, create_dir,
-    fixture::{Home, at},
+    Durability, JobLock, JournalWriter, Spool, create_dir,
+    fixture::{TestHome, at},
 };
 
 /// A job whose items are chosen.
-pub(super) struct World {
-    pub(super) home: Home,
+pub(super) struct DlqHarness {
+    pub(super) home: TestHome,
     items: Vec<ItemId>,
     spool: Spool,
-    journal: RefCell<Journal>,
+    journal: RefCell<JournalWriter>,
     places: HashMap<ItemId, usize>,
     /// The number of seconds that have passed.
     now: Cell<i64>,
@@ -34,13 +34,13 @@ pub(super) struct World {
 
 /// A run of the job.
 pub(super) struct Doing<'a> {
-    world: &'a World,
-    letters: DeadLetters,
+    world: &'a DlqHarness,
+    letters: DeadLetterProjector,
     last: u64,
     lock: Option<JobLock>,
 }
 
-impl World {
+impl DlqHarness {
     pub(super) fn new(data: &[&str]) -> Self {
         let ids = (1..=data.len()).map(|at| ItemId::at(at, data.len()));
         Self::with(ids.zip(data.iter().map(|data| (*data).to_owned())).collect())
@@ -56,7 +56,7 @@ impl World {
     }
 
     fn with(items: Vec<(ItemId, String)>) -> Self {
-        let home = Home::new();
+        let home = TestHome::new();
         create_dir(&home.layout.state_dir(&home.job)).unwrap();
         let chosen: Vec<Item> = items
             .into_iter()
@@ -82,7 +82,7 @@ impl World {
         ];
         let queued = json!({"event_type": "item_queued"});
         facts.extend(items.iter().map(|item| fact(Some(item.clone()), queued.clone())));
-        let journal = Journal::create(&home.layout, &home.job, Durability::Relaxed);
+        let journal = JournalWriter::create(&home.layout, &home.job, Durability::Relaxed);
         let mut journal = journal.unwrap();
         journal.append(facts, at(0)).unwrap();
         let places = items.iter().enumerate().map(|(place, item)| (item.clone(), place));
@@ -99,8 +99,8 @@ impl World {
         self.home.layout.dlq_item(&self.home.job, &self.item(number))
     }
 
-    pub(super) fn queue(&self) -> Queue {
-        Queue::open(&self.home.layout, &self.home.job).unwrap()
+    pub(super) fn queue(&self) -> DeadLetterStore {
+        DeadLetterStore::open(&self.home.layout, &self.home.job).unwrap()
     }
 
     /// Returns the first run of the job.
@@ -121,22 +121,23 @@ impl World {
 
     fn run(&self, before: u64, mask: Mask) -> Doing<'_> {
         let (layout, job) = (self.home.layout.clone(), self.home.job.clone());
-        let facts = RunFacts { workflow_hash: "ab".repeat(32), ..RunFacts::default() };
-        let letters = DeadLetters::start(layout, job, facts, before, mask, self.spool.clone());
+        let facts = RunFingerprint { workflow_hash: "ab".repeat(32), ..RunFingerprint::default() };
+        let letters =
+            DeadLetterProjector::start(layout, job, facts, before, mask, self.spool.clone());
         let lock = JobLock::take(&self.home.layout, &self.home.job).unwrap();
         Doing { world: self, letters: letters.unwrap(), last: before, lock: Some(lock) }
     }
 
     /// Adds facts to the journal, a second later than the last.
-    pub(super) fn append(&self, facts: Vec<Fact>) -> Vec<Record> {
+    pub(super) fn append(&self, facts: Vec<NewEvent>) -> Vec<EventRecord> {
         self.now.set(self.now.get() + 1);
         self.journal.borrow_mut().append(facts, at(self.now.get())).unwrap()
     }
 
     /// Takes up the journal after somebody else appended to it.
     pub(super) fn reopen(&self) {
-        let Home { layout, job, .. } = &self.home;
-        let (journal, _) = Journal::open(layout, job, Durability::Relaxed).unwrap();
+        let TestHome { layout, job, .. } = &self.home;
+        let (journal, _) = JournalWriter::open(layout, job, Durability::Relaxed).unwrap();
         self.journal.replace(journal);
     }
 
@@ -206,13 +207,13 @@ impl Doing<'_> {
     }
 
     /// Records what happens to an item.
-    pub(super) fn record(&self, number: usize, events: &[Value]) -> Vec<Record> {
+    pub(super) fn record(&self, number: usize, events: &[Value]) -> Vec<EventRecord> {
         let item = self.world.item(number);
         let facts = events.iter().map(|event| fact(Some(item.clone()), event.clone()));
         self.world.append(facts.collect())
     }
 
-    pub(super) fn hear(&mut self, records: &[Record]) {
+    pub(super) fn hear(&mut self, records: &[EventRecord]) {
         for record in records {
             let place = record.item_id.as_ref().and_then(|item| self.world.places.get(item));
             self.letters.hear(record, place.copied());
@@ -239,10 +240,10 @@ impl Doing<'_> {
     }
 }
 
-pub(super) fn fact(item_id: Option<ItemId>, event: Value) -> Fact {
+pub(super) fn fact(item_id: Option<ItemId>, event: Value) -> NewEvent {
     let event: Event = serde_json::from_value(event).unwrap();
     let agent_id = item_id.as_ref().map(|_| AgentId::new(1));
-    Fact { agent_id, item_id, event }
+    NewEvent { agent_id, item_id, event }
 }
 
 fn word(status: EntryStatus) -> String {

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::{
     super::fsck,
     fixture::{
-        World, completed, died, fact, failed, granted, kept, merged, replayed, requested, started,
+        DlqHarness, completed, died, fact, failed, granted, kept, merged, replayed, requested,
+        started,
     },
 };
 
@@ -71,7 +72,7 @@ fn any_word() -> impl Strategy<Value = Value> {
 }
 
 /// Returns whether something can happen to an item now.
-fn is_possible(world: &World, item: usize, event: &Value) -> bool {
+fn is_possible(world: &DlqHarness, item: usize, event: &Value) -> bool {
     let mut job = Job::default();
     let records = world.home.records();
     for record in &records {
@@ -92,7 +93,7 @@ proptest! {
     fn the_files_always_come_to_what_the_journal_says(
         happenings in prop::collection::vec(any_happening(), 1..40),
     ) {
-        let world = World::new(&["1", "[2]", "{}"]);
+        let world = DlqHarness::new(&["1", "[2]", "{}"]);
         let directory = world.home.layout.dlq_dir(&world.home.job);
         let mut run = world.begin();
         for happening in &happenings {
@@ -118,7 +119,7 @@ proptest! {
         }
         run.finish();
         prop_assert_eq!(run.problem(), None);
-        let by_name = |world: &World| {
+        let by_name = |world: &DlqHarness| {
             let list = world.list();
             let mut lines: Vec<String> = list.lines().map(str::to_owned).collect();
             lines.sort();

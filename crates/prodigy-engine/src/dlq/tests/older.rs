@@ -4,12 +4,12 @@ use std::fs;
 
 use serde_json::json;
 
-use super::{super::Queue, fixture::World};
+use super::{super::DeadLetterStore, fixture::DlqHarness};
 use crate::store::{create_dir, write_atomic};
 
 #[test]
 fn files_of_older_programs_are_listed_and_bad_ones_are_named() {
-    let world = World::new(&["1"]);
+    let world = DlqHarness::new(&["1"]);
     let (layout, job) = (&world.home.layout, "older".parse().unwrap());
     let flat = layout.dlq_dir(&job);
     let items = layout.dlq_items_dir(&job);
@@ -37,7 +37,7 @@ fn files_of_older_programs_are_listed_and_bad_ones_are_named() {
         .to_string(),
     );
     write(flat.join("notes.txt"), "not an entry".to_owned());
-    let queue = Queue::open(layout, &job).unwrap();
+    let queue = DeadLetterStore::open(layout, &job).unwrap();
     let seen: Vec<String> = queue
         .headings()
         .map(|heading| match heading {
@@ -55,13 +55,13 @@ fn files_of_older_programs_are_listed_and_bad_ones_are_named() {
     assert_eq!(queue.open_entries(), 2);
     let flat = queue.entry(&"item-047".parse().unwrap()).unwrap().unwrap();
     assert_eq!(flat.item_data.get(), "{\"path\":\"b\"}");
-    assert_eq!(Queue::jobs(layout).unwrap(), [job]);
+    assert_eq!(DeadLetterStore::jobs(layout).unwrap(), [job]);
 }
 
 #[test]
 fn files_of_the_first_shape_of_our_own_are_replaced_from_the_journal() {
     use super::fixture::{died, fact, failed, started};
-    let world = World::new(&["1"]);
+    let world = DlqHarness::new(&["1"]);
     let item = world.item(1);
     world.append(
         [started(1), failed(1), died(1)].map(|event| fact(Some(item.clone()), event)).into(),

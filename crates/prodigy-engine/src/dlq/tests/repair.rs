@@ -8,15 +8,15 @@ use prodigy_core::{
 };
 
 use super::{
-    super::{AmendError, Amending, Amendment, Report, fsck},
-    fixture::{World, completed, died, failed, replayed, started},
+    super::{DeadLetterAction, DeadLetterEditor, EditorError, FsckReport, fsck},
+    fixture::{DlqHarness, completed, died, failed, replayed, started},
 };
 use crate::store::{JobLock, fixture::at, write_atomic};
 
 /// Returns a job with an open entry, one that is being replayed, a resolved one, and an item
 /// that has none.
-fn world() -> World {
-    let world = World::new(&["1", "2", "3", "4"]);
+fn world() -> DlqHarness {
+    let world = DlqHarness::new(&["1", "2", "3", "4"]);
     let mut run = world.begin();
     run.happen(1, &[started(1), failed(1), died(1)]);
     run.happen(2, &[started(1), failed(1), died(1), replayed(1), started(2)]);
@@ -26,19 +26,23 @@ fn world() -> World {
     world
 }
 
-fn all(world: &World) -> Vec<ItemId> {
+fn all(world: &DlqHarness) -> Vec<ItemId> {
     let mut all: Vec<ItemId> = (1..=4).map(|number| world.item(number)).collect();
     all.push("nobody".parse().unwrap());
     all.push(world.item(1));
     all
 }
 
-fn take(world: &World, amendment: &Amendment) -> Vec<ItemId> {
+fn take(world: &DlqHarness, amendment: &DeadLetterAction) -> Vec<ItemId> {
     amended(world, &world.home.job, amendment).unwrap()
 }
 
-fn amended(world: &World, job: &JobId, amendment: &Amendment) -> Result<Vec<ItemId>, AmendError> {
-    let amending = Amending {
+fn amended(
+    world: &DlqHarness,
+    job: &JobId,
+    amendment: &DeadLetterAction,
+) -> Result<Vec<ItemId>, EditorError> {
+    let amending = DeadLetterEditor {
         layout: &world.home.layout,
         job,
         by: "ann",
@@ -52,7 +56,7 @@ fn amended(world: &World, job: &JobId, amendment: &Amendment) -> Result<Vec<Item
 #[test]
 fn open_entries_can_be_dropped_and_stay_to_be_read() {
     let world = world();
-    assert_eq!(take(&world, &Amendment::Drop), [world.item(1)]);
+    assert_eq!(take(&world, &DeadLetterAction::Drop), [world.item(1)]);
     insta::assert_snapshot!(world.list(), @"
         item-001 dropped command_failed after 1, 0 replays
         item-003 resolved command_failed after 2, 1 replays
@@ -73,19 +77,19 @@ fn open_entries_can_be_dropped_and_stay_to_be_read() {
             },
         )
         "#);
-    assert_eq!(take(&world, &Amendment::Drop), []);
+    assert_eq!(take(&world, &DeadLetterAction::Drop), []);
 }
 
 #[test]
 fn entries_that_are_cleared_are_gone_unless_they_are_being_replayed() {
     let world = world();
-    assert_eq!(take(&world, &Amendment::Clear), [world.item(1), world.item(3)]);
+    assert_eq!(take(&world, &DeadLetterAction::Clear), [world.item(1), world.item(3)]);
     insta::assert_snapshot!(world.list(), @"
         item-002 replaying command_failed after 1, 1 replays, eligible
         0 open
         ");
     assert!(!world.file(1).exists() && world.file(2).exists() && !world.file(3).exists());
-    assert_eq!(take(&world, &Amendment::Clear), []);
+    assert_eq!(take(&world, &DeadLetterAction::Clear), []);
     // What was cleared does not come back.
     fs::remove_dir_all(world.home.layout.dlq_dir(&world.home.job)).unwrap();
     insta::assert_snapshot!(world.list(), @"
@@ -103,13 +107,13 @@ fn nothing_is_withdrawn_from_a_job_that_is_running() {
     let world = world();
     let (layout, job) = (&world.home.layout, &world.home.job);
     let _lock = JobLock::take(layout, job).unwrap();
-    let error = amended(&world, job, &Amendment::Drop);
+    let error = amended(&world, job, &DeadLetterAction::Drop);
     let said = error.unwrap_err().to_string();
     assert!(
         said.starts_with(&format!("job `job-1` is held by process {} on ", std::process::id())),
         "{said}"
     );
-    let unknown = amended(&world, &"other".parse().unwrap(), &Amendment::Drop);
+    let unknown = amended(&world, &"other".parse().unwrap(), &DeadLetterAction::Drop);
     insta::assert_snapshot!(unknown.unwrap_err(), @"there is no job `other`");
     assert!(!layout.state_dir(&"other".parse().unwrap()).exists());
 }
@@ -118,7 +122,7 @@ fn nothing_is_withdrawn_from_a_job_that_is_running() {
 fn what_is_wrong_with_the_files_is_found_and_put_right() {
     let world = world();
     let check = |repair| fsck(&world.home.layout, &world.home.job, repair).unwrap();
-    assert_eq!(check(false), Report { entries: 3, ..Report::default() });
+    assert_eq!(check(false), FsckReport { entries: 3, ..FsckReport::default() });
     let written = world.files();
     let list = world.list();
 
@@ -170,7 +174,7 @@ fn what_is_wrong_with_the_files_is_found_and_put_right() {
         }
         "#);
     assert_eq!(check(false), report);
-    assert_eq!(check(true), Report { repaired: true, ..report });
+    assert_eq!(check(true), FsckReport { repaired: true, ..report });
     let now = check(false);
     assert!(now.is_clean() && now.foreign.len() == 2, "{now:?}");
     assert_eq!(world.list(), list);

@@ -4,12 +4,12 @@ use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::fixture::{World, died, failed, started};
+use super::fixture::{DlqHarness, died, failed, started};
 use crate::store::{fixture as process, write_atomic};
 
 #[test]
 fn a_directory_that_cannot_be_written_is_one_warning_and_the_rest_comes_later() {
-    let world = World::new(&["1", "2", "3"]);
+    let world = DlqHarness::new(&["1", "2", "3"]);
     let blocked = world.home.layout.home().join("dlq");
     write_atomic(&blocked, b"in the way").unwrap();
     let mut run = world.begin();
@@ -34,14 +34,14 @@ fn a_directory_that_cannot_be_written_is_one_warning_and_the_rest_comes_later() 
 
 #[test]
 fn what_was_missing_at_the_end_of_a_run_is_written_when_it_is_looked_for() {
-    let world = World::new(&["1", "2"]);
+    let world = DlqHarness::new(&["1", "2"]);
     let blocked = world.home.layout.home().join("dlq");
     write_atomic(&blocked, b"in the way").unwrap();
     let mut run = world.begin();
     run.happen(1, &[started(1), failed(1), died(1)]);
     run.finish();
     // It is looked for while it still cannot be written.
-    let seen = super::super::Queue::open(&world.home.layout, &world.home.job);
+    let seen = super::super::DeadLetterStore::open(&world.home.layout, &world.home.job);
     let seen = seen.unwrap();
     assert_eq!((seen.open_entries(), seen.unreadable().is_some()), (1, true));
     fs::remove_file(&blocked).unwrap();
@@ -59,7 +59,7 @@ fn a_full_disk_leaves_whole_files_and_the_rest_comes_when_there_is_room() {
         process::run_child(&name, "trap '' XFSZ; exec \"$@\"", &directory);
         return;
     }
-    let world = World::sized(ITEMS);
+    let world = DlqHarness::sized(ITEMS);
     let mut run = world.begin();
     let records: Vec<_> =
         (1..=ITEMS).flat_map(|item| run.record(item, &[started(1), failed(1), died(1)])).collect();

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::*;
 use crate::store::{
-    Durability, Journal,
-    fixture::{Home, at, files_in},
+    Durability, JournalWriter,
+    fixture::{TestHome, at, files_in},
 };
 
 /// The seconds until the next day begins.
@@ -34,28 +34,28 @@ fn started() -> Event {
 
 /// A job that spends, with its journal and its fold.
 struct Spender {
-    home: Home,
-    journal: Journal,
+    home: TestHome,
+    journal: JournalWriter,
     fold: Job,
 }
 
 impl Spender {
     fn new() -> Self {
-        let home = Home::new();
-        let journal = Journal::create(&home.layout, &home.job, Durability::Relaxed).unwrap();
+        let home = TestHome::new();
+        let journal = JournalWriter::create(&home.layout, &home.job, Durability::Relaxed).unwrap();
         let mut spender = Self { home, journal, fold: Job::default() };
         spender.record(started(), 0);
         spender
     }
 
-    fn record(&mut self, event: Event, seconds: i64) -> Record {
+    fn record(&mut self, event: Event, seconds: i64) -> EventRecord {
         let record = self.journal.append(vec![event], at(seconds)).unwrap().remove(0);
         self.fold.apply(&record).unwrap();
         record
     }
 
-    fn book(&self) -> Daybook {
-        Daybook::new(&self.home.layout, &self.home.job)
+    fn book(&self) -> DailySpend {
+        DailySpend::new(&self.home.layout, &self.home.job)
     }
 
     fn directory(&self) -> PathBuf {
@@ -78,7 +78,7 @@ fn what_jobs_spend_is_noted_under_the_day_and_added_up() {
     let mut book = spender.book();
     assert_eq!(book.today_usd(at(0), 0.0).unwrap(), 0.0);
     let other_layout = Layout::new(spender.home.layout.home().into(), "other".parse().unwrap());
-    let mut other = Daybook::new(&other_layout, &"job-1".parse().unwrap());
+    let mut other = DailySpend::new(&other_layout, &"job-1".parse().unwrap());
     for (seconds, cost_usd) in [(1, 0.5), (2, 0.0), (3, 0.25), (MIDNIGHT, 1.0)] {
         let record = spender.record(usage(cost_usd), seconds);
         book.note(&record).unwrap();

@@ -7,10 +7,10 @@ mod verify;
 use prodigy_engine::audit;
 
 use crate::{
-    cli::Args,
+    cli::Cli,
     error::{CliError, explained},
     exit::Exit,
-    output::Output,
+    output::Console,
 };
 
 /// The version of the JSON documents.
@@ -23,12 +23,16 @@ const SCHEMA_VERSION: u32 = 1;
 /// kept in the repository (`refs/prodigy/audit/`), so that changes and gaps show.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum AuditCommand {
-    Verify(verify::VerifyAuditArgs),
-    Show(show::ShowAuditArgs),
-    Restart(restart::RestartAuditArgs),
+    Verify(verify::AuditVerifyArgs),
+    Show(show::AuditShowArgs),
+    Restart(restart::AuditRestartArgs),
 }
 
-pub(super) fn run(args: &Args, command: &AuditCommand, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &AuditCommand,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     match command {
         AuditCommand::Verify(command) => verify::run(args, command, out),
         AuditCommand::Show(command) => show::run(args, command, out),

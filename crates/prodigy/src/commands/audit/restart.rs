@@ -1,16 +1,16 @@
 //! `prodigy audit restart`.
 
 use prodigy_core::{
-    audit::{AuditAction, IdentityKind, NewRecord},
+    audit::{AuditAction, IdentityKind, NewAuditRecord},
     ids::JobId,
 };
 use prodigy_engine::{
-    audit::{Audit, KeptTrail},
+    audit::{ArchivedTrail, AuditTrail},
     clock,
 };
 
 use super::audit_error;
-use crate::{cli::Args, commands::context, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, commands::context, error::CliError, exit::Exit, output::Console};
 
 /// The name that stands for the trail itself where records name a job.
 const TRAIL: &str = "audit-trail";
@@ -23,16 +23,16 @@ const TRAIL: &str = "audit-trail";
 ///
 /// For example, `prodigy audit restart --reason "the disk died, no backup"`.
 #[derive(clap::Args, Debug)]
-pub(crate) struct RestartAuditArgs {
+pub(crate) struct AuditRestartArgs {
     /// The reason; it is recorded
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
 pub(super) fn run(
-    args: &Args,
-    command: &RestartAuditArgs,
-    out: &mut Output,
+    args: &Cli,
+    command: &AuditRestartArgs,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let repo = context::repo(None)?;
     let layout = context::layout(&context::prepared_home(args)?, &repo)?;
@@ -40,14 +40,15 @@ pub(super) fn run(
         return Err(CliError::new(Exit::Usage, "the reason is empty")
             .with_hint("say in a few words why; it is recorded"));
     }
-    let audit = Audit::open(&layout, &repo).map_err(audit_error)?;
+    let audit = AuditTrail::open(&layout, &repo).map_err(audit_error)?;
     let job: JobId = TRAIL.parse().map_err(|error| {
         CliError::new(Exit::Failure, "the audit trail has no name").because(error)
     })?;
     let (by, action) = (context::person(&repo), AuditAction::RestartTrail);
-    let mut record = NewRecord::new(by, IdentityKind::Asserted, action, job);
+    let mut record = NewAuditRecord::new(by, IdentityKind::Asserted, action, job);
     record.reason = Some(super::super::secrets::without_inherited(&command.reason));
-    let KeptTrail { file, reference } = audit.restart(record, clock::now()).map_err(audit_error)?;
+    let ArchivedTrail { file, reference } =
+        audit.restart(record, clock::now()).map_err(audit_error)?;
     out.line("a new audit trail begins")?;
     if let Some(file) = file {
         out.line(format_args!("the old one is in {}", file.display()))?;

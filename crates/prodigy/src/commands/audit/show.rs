@@ -11,15 +11,15 @@ use prodigy_engine::audit;
 
 use super::audit_error;
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{
-        dlq::{JsonList, Table},
+        dlq::{JsonListWriter, TextTable},
         events::since,
         lookup::layouts,
     },
     error::{CliError, explained},
     exit::Exit,
-    output::Output,
+    output::Console,
     report::count,
 };
 
@@ -30,7 +30,7 @@ use crate::{
 ///
 /// Exit codes: 1 if there are records that cannot be read.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ShowAuditArgs {
+pub(crate) struct AuditShowArgs {
     /// Show only what was done to dead letters of this job
     #[arg(long)]
     job: Option<JobId>,
@@ -57,7 +57,7 @@ pub(crate) struct ShowAuditArgs {
 }
 
 /// Which records are asked for.
-struct Wanted {
+struct AuditFilter {
     job: Option<JobId>,
     item: Option<(String, ItemId)>,
     actions: Vec<AuditAction>,
@@ -65,23 +65,23 @@ struct Wanted {
 }
 
 /// Where the records go.
-enum Shown {
-    Table(Table),
-    Document(JsonList),
+enum AuditListPrinter {
+    Table(TextTable),
+    Document(JsonListWriter),
 }
 
 pub(super) fn run(
-    args: &Args,
-    command: &ShowAuditArgs,
-    out: &mut Output,
+    args: &Cli,
+    command: &AuditShowArgs,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let wanted = command.wanted()?;
     let mut shown = if command.json {
-        Shown::Document(JsonList::begin("records", out)?)
+        AuditListPrinter::Document(JsonListWriter::begin("records", out)?)
     } else {
-        Shown::Table(table())
+        AuditListPrinter::Table(table())
     };
-    let (mut rows, mut left_out) = (0_u64, LeftOut::default());
+    let (mut rows, mut left_out) = (0_u64, UnreadableRecords::default());
     for layout in layouts(args)? {
         let mut last = VecDeque::new();
         for record in audit::read(&layout).map_err(audit_error)? {
@@ -111,13 +111,13 @@ pub(super) fn run(
 
 /// The lines that cannot be read.
 #[derive(Default)]
-struct LeftOut {
+struct UnreadableRecords {
     count: u64,
     /// The reason that the first of them cannot be read.
     first: Option<String>,
 }
 
-impl LeftOut {
+impl UnreadableRecords {
     /// Passes on a record that can be read.
     fn sort(
         &mut self,
@@ -135,7 +135,7 @@ impl LeftOut {
     }
 
     /// Says what was left out.
-    fn note(self, out: &mut Output) -> Exit {
+    fn note(self, out: &mut Console) -> Exit {
         let Some(first) = self.first else { return Exit::Success };
         out.note(format_args!("warning: {first}"));
         let lines = count(self.count, "line");
@@ -144,9 +144,9 @@ impl LeftOut {
     }
 }
 
-impl ShowAuditArgs {
-    fn wanted(&self) -> Result<Wanted, CliError> {
-        Ok(Wanted {
+impl AuditShowArgs {
+    fn wanted(&self) -> Result<AuditFilter, CliError> {
+        Ok(AuditFilter {
             job: self.job.clone(),
             item: self.item.as_ref().map(|item| (item.clone(), ItemId::of_key(item))),
             actions: self.actions.iter().map(|name| action(name)).collect::<Result<_, _>>()?,
@@ -165,7 +165,7 @@ fn action(name: &str) -> Result<AuditAction, CliError> {
     })
 }
 
-impl Wanted {
+impl AuditFilter {
     fn is_all(&self) -> bool {
         self.job.is_none() && self.item.is_none() && self.actions.is_empty() && self.since.is_none()
     }
@@ -182,8 +182,8 @@ impl Wanted {
     }
 }
 
-impl Shown {
-    fn take(&mut self, record: &AuditRecord, out: &mut Output) -> Result<(), CliError> {
+impl AuditListPrinter {
+    fn take(&mut self, record: &AuditRecord, out: &mut Console) -> Result<(), CliError> {
         match self {
             Self::Table(table) => table.row(&cells(record), out),
             Self::Document(list) => {
@@ -192,7 +192,7 @@ impl Shown {
         }
     }
 
-    fn end(self, out: &mut Output) -> Result<(), CliError> {
+    fn end(self, out: &mut Console) -> Result<(), CliError> {
         match self {
             Self::Table(mut table) => table.write(out),
             Self::Document(list) => list.end(&[], out),
@@ -200,9 +200,9 @@ impl Shown {
     }
 }
 
-fn table() -> Table {
+fn table() -> TextTable {
     let head = ["NO", "TIME", "ACTOR", "IDENTITY", "ACTION", "OUTCOME", "JOB", "ITEM", "WHY"];
-    Table::new(&head, &["JOB", "IDENTITY", "NO"], 0)
+    TextTable::new(&head, &["JOB", "IDENTITY", "NO"], 0)
 }
 
 fn cells(record: &AuditRecord) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! `prodigy audit verify`.
 
-use prodigy_core::audit::Verified;
+use prodigy_core::audit::AuditVerification;
 use prodigy_engine::{
     audit::{self, TrailReview, reference},
     store::Layout,
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::{SCHEMA_VERSION, audit_error};
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::context::{self, quoted},
     error::{CliError, explained},
     exit::Exit,
-    output::Output,
+    output::Console,
     report::count,
 };
 
@@ -27,14 +27,14 @@ use crate::{
 ///
 /// Exit codes: 1 if the audit trail is not what was recorded.
 #[derive(clap::Args, Debug)]
-pub(crate) struct VerifyAuditArgs {
+pub(crate) struct AuditVerifyArgs {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
 /// The result of a verification, in words.
-struct Finding {
+struct AuditView {
     status: &'static str,
     line: String,
     /// More lines: the remains of an interrupted append, and the irregularities of a review.
@@ -43,9 +43,9 @@ struct Finding {
 }
 
 pub(super) fn run(
-    args: &Args,
-    command: &VerifyAuditArgs,
-    out: &mut Output,
+    args: &Cli,
+    command: &AuditVerifyArgs,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let repo = context::repo(None)?;
     let layout = context::layout(&context::home(args)?, &repo)?;
@@ -80,7 +80,7 @@ pub(super) fn run(
 }
 
 /// Adds what the clock and the journals say about the trail.
-fn compare(review: &TrailReview, finding: &mut Finding, details: &mut Value) {
+fn compare(review: &TrailReview, finding: &mut AuditView, details: &mut Value) {
     let TrailReview { backwards, unrecorded } = review;
     if let Value::Object(details) = details {
         details.insert("backwards".to_owned(), json!(backwards));
@@ -99,7 +99,7 @@ fn compare(review: &TrailReview, finding: &mut Finding, details: &mut Value) {
     if finding.is_whole {
         let left = std::mem::take(&mut finding.left);
         let line = "broken: records are missing that the journals hold".to_owned();
-        *finding = Finding { left, ..broken("missing", line) };
+        *finding = AuditView { left, ..broken("missing", line) };
     }
     for (job, replays) in unrecorded {
         let replays = count(*replays, "replay");
@@ -108,9 +108,9 @@ fn compare(review: &TrailReview, finding: &mut Finding, details: &mut Value) {
 }
 
 /// Puts what was found into words.
-fn finding(verified: &Verified) -> Finding {
+fn finding(verified: &AuditVerification) -> AuditView {
     match verified {
-        Verified::Whole { head, unanchored, torn } => {
+        AuditVerification::Whole { head, unanchored, torn } => {
             let line = match head.seq {
                 0 => "ok: nothing is recorded yet".to_owned(),
                 seq => format!("ok: {}, the last one is {}", count(seq, "record"), head.hash),
@@ -130,16 +130,18 @@ fn finding(verified: &Verified) -> Finding {
                     are(*torn, "byte")
                 ));
             }
-            Finding { status: "ok", line, left, is_whole: true }
+            AuditView { status: "ok", line, left, is_whole: true }
         }
-        Verified::Broken { line, why } => broken("broken", format!("broken at line {line}: {why}")),
-        Verified::Truncated { have, anchored } => {
+        AuditVerification::Broken { line, why } => {
+            broken("broken", format!("broken at line {line}: {why}"))
+        }
+        AuditVerification::Truncated { have, anchored } => {
             let missing = count(anchored - have, "record");
             let line =
                 format!("truncated: {missing} missing at the end, {have} of {anchored} left");
             broken("truncated", line)
         }
-        Verified::Unanchored { records } => {
+        AuditVerification::Unanchored { records } => {
             let there = count(*records, "record");
             let line =
                 format!("broken: the anchor in git is gone, and {there} cannot be relied on");
@@ -148,8 +150,8 @@ fn finding(verified: &Verified) -> Finding {
     }
 }
 
-fn broken(status: &'static str, line: String) -> Finding {
-    Finding { status, line, left: Vec::new(), is_whole: false }
+fn broken(status: &'static str, line: String) -> AuditView {
+    AuditView { status, line, left: Vec::new(), is_whole: false }
 }
 
 fn are(number: u64, thing: &str) -> String {
@@ -157,24 +159,26 @@ fn are(number: u64, thing: &str) -> String {
     format!("{} at the end {is}", count(number, thing))
 }
 
-fn details(verified: &Verified) -> Value {
+fn details(verified: &AuditVerification) -> Value {
     match verified {
-        Verified::Whole { head, unanchored, torn } => json!({
+        AuditVerification::Whole { head, unanchored, torn } => json!({
             "records": head.seq,
             "head": head.hash,
             "unanchored_records": unanchored,
             "torn_bytes": torn,
         }),
-        Verified::Broken { line, why } => json!({ "line": line, "reason": why.to_string() }),
-        Verified::Truncated { have, anchored } => {
+        AuditVerification::Broken { line, why } => {
+            json!({ "line": line, "reason": why.to_string() })
+        }
+        AuditVerification::Truncated { have, anchored } => {
             json!({ "records": have, "anchored_records": anchored, "missing": anchored - have })
         }
-        Verified::Unanchored { records } => json!({ "records": records }),
+        AuditVerification::Unanchored { records } => json!({ "records": records }),
     }
 }
 
 /// Says how to go on with a trail that cannot be relied on.
-fn note_way_out(layout: &Layout, out: &mut Output) {
+fn note_way_out(layout: &Layout, out: &mut Console) {
     let file = quoted(&layout.audit_file());
     out.note(format_args!(
         "\nWhat the records say cannot be relied on. Put {file} back from a backup; if there is"

@@ -1,9 +1,9 @@
 //! `prodigy dlq adopt`.
 
-use prodigy_engine::dlq::Amendment;
+use prodigy_engine::dlq::DeadLetterAction;
 
-use super::by_hand::{NamedArgs, amend};
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use super::by_hand::{EntryActionArgs, amend};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Take what is there for the result: the items count as done, and nothing runs again
 ///
@@ -11,11 +11,15 @@ use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 /// entries are closed as resolved. `prodigy dlq retry` does it by itself for items of which it
 /// is known.
 #[derive(clap::Args, Debug)]
-pub(crate) struct AdoptArgs {
+pub(crate) struct DlqAdoptArgs {
     #[command(flatten)]
-    named: NamedArgs,
+    named: EntryActionArgs,
 }
 
-pub(super) fn run(args: &Args, command: &AdoptArgs, out: &mut Output) -> Result<Exit, CliError> {
-    amend(args, &command.named, &Amendment::Adopt, "adopted", out)
+pub(super) fn run(
+    args: &Cli,
+    command: &DlqAdoptArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
+    amend(args, &command.named, &DeadLetterAction::Adopt, "adopted", out)
 }

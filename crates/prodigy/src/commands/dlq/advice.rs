@@ -1,10 +1,10 @@
 //! Advice on dead letters, by the reason of the failure.
 
-use prodigy_core::failure::FailureKind;
+use prodigy_core::failure::ReasonCode;
 
 /// Returns what a person could look at or change about a cause.
-pub(super) fn suggestion(kind: FailureKind) -> &'static str {
-    use FailureKind as K;
+pub(super) fn suggestion(kind: ReasonCode) -> &'static str {
+    use ReasonCode as K;
     match kind {
         K::Timeout => "give it more time with `timeout`, or smaller items; then replay",
         K::Stalled => "see what it waited for, or raise the idle limit; then replay",

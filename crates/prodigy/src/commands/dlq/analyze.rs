@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use super::{
     advice::suggestion,
-    groups::{Group, Groups},
-    queues::{Jobs, Reading, of_jobs, queue_error, skipped},
+    groups::{CauseIndex, CauseView},
+    queues::{DeadLetterJobs, EntryEvaluator, of_jobs, queue_error, skipped},
     words::{SCHEMA_VERSION, class_name, group_document, totals},
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{context, jobs::second},
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
     report::count,
 };
 
@@ -30,7 +30,7 @@ const SHOWN: usize = 20;
 /// largest first: how many, since when, an example, what to do about it, and the command
 /// for exactly these. Closed entries are left out. The job may be running.
 #[derive(clap::Args, Debug)]
-pub(crate) struct AnalyzeArgs {
+pub(crate) struct DlqAnalyzeArgs {
     /// The job [default: all jobs of this repository]
     job: Option<JobId>,
 
@@ -43,7 +43,11 @@ pub(crate) struct AnalyzeArgs {
     json: bool,
 }
 
-pub(super) fn run(args: &Args, command: &AnalyzeArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &DlqAnalyzeArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let mut jobs = of_jobs(args, command.job.as_ref())?;
     let groups = gathered(args, &mut jobs, out);
     let limit = command.limit.map(NonZeroUsize::get);
@@ -92,10 +96,10 @@ pub(super) fn run(args: &Args, command: &AnalyzeArgs, out: &mut Output) -> Resul
 }
 
 /// Gathers the entries of jobs by cause.
-fn gathered(args: &Args, jobs: &mut Jobs, out: &mut Output) -> Groups {
-    let mut groups = Groups::new(clock::now());
+fn gathered(args: &Cli, jobs: &mut DeadLetterJobs, out: &mut Console) -> CauseIndex {
+    let mut groups = CauseIndex::new(clock::now());
     while let Some(letters) = jobs.next(out) {
-        let reading = Reading::of(args, &letters, out);
+        let reading = EntryEvaluator::of(args, &letters, out);
         for heading in letters.queue.headings() {
             match heading {
                 Ok(heading) => {
@@ -109,7 +113,7 @@ fn gathered(args: &Args, jobs: &mut Jobs, out: &mut Output) -> Groups {
 }
 
 /// Returns what there is to say of a cause, by name.
-fn facts(group: &Group, program: &str) -> Vec<(&'static str, String)> {
+fn facts(group: &CauseView, program: &str) -> Vec<(&'static str, String)> {
     let (first, last) = (second(group.first), second(group.last));
     let seen = if first == last { first } else { format!("{first} to {last}") };
     let recent = match group.recent {
@@ -135,7 +139,7 @@ fn facts(group: &Group, program: &str) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the command for exactly the entries of a cause.
-fn command(group: &Group, program: &str) -> String {
+fn command(group: &CauseView, program: &str) -> String {
     let signature = &group.signature;
     let job = &group.example.0;
     match (group.replayable, group.is_of_one_job) {
@@ -146,7 +150,7 @@ fn command(group: &Group, program: &str) -> String {
     }
 }
 
-fn with_command(group: &Group, program: &str) -> Value {
+fn with_command(group: &CauseView, program: &str) -> Value {
     let mut document = group_document(group);
     if let Value::Object(fields) = &mut document {
         fields.insert("command".to_owned(), json!(command(group, program)));

@@ -10,29 +10,29 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     clock,
-    dlq::{Answer, AnswerError, Answered, Queue},
+    dlq::{DeadLetterStore, VoteError, VoteOutcome, VoteRequest},
     identity::{self, SigningKey},
     store::JobLock,
 };
 
 use super::{
-    approvals::Request,
-    authority::{Authority, amend_error},
+    approvals::ApprovalView,
+    authority::{ReplayContext, amend_error},
     by_hand::must_be_open,
     chosen::{entry_of, no_entry},
     queues::queue_error,
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::lookup::{find_job, job_error},
     error::{CliError, explained},
     exit::Exit,
-    output::Output,
+    output::Console,
 };
 
 /// The approval to answer, and the key to sign with.
 #[derive(clap::Args, Debug)]
-pub(crate) struct AnswerArgs {
+pub(crate) struct VoteArgs {
     /// The job
     pub(super) job: JobId,
 
@@ -53,21 +53,21 @@ pub(crate) struct AnswerArgs {
 }
 
 /// An answer that was taken, with what it was about and whose it is.
-pub(super) struct Taken {
+pub(super) struct VoteReceipt {
     pub(super) entry: DeadLetteredItem,
-    pub(super) answered: Answered,
+    pub(super) answered: VoteOutcome,
     pub(super) by: String,
 }
 
-impl AnswerArgs {
+impl VoteArgs {
     /// Shows what the answer is about, and records it if it counts.
     pub(super) fn answer(
         &self,
-        args: &Args,
+        args: &Cli,
         vote: Vote,
         reason: &str,
-        out: &mut Output,
-    ) -> Result<Taken, CliError> {
+        out: &mut Console,
+    ) -> Result<VoteReceipt, CliError> {
         if !is_name_of_digest(&self.expect) {
             let message = format!("`{}` is not the digest of a request", self.expect);
             return Err(CliError::new(Exit::Usage, message).with_hint(format!(
@@ -77,7 +77,7 @@ impl AnswerArgs {
             )));
         }
         let (layout, job) = find_job(args, &self.job)?;
-        let authority = Authority::of(args, &layout, &job, out)?;
+        let authority = ReplayContext::of(args, &layout, &job, out)?;
         let action = match vote {
             Vote::Approve => AuditAction::Approve,
             Vote::Reject => AuditAction::Reject,
@@ -85,17 +85,17 @@ impl AnswerArgs {
         authority.refuse_automation(action, std::slice::from_ref(&self.item))?;
         let key = self.key(&authority)?;
         let lock = JobLock::take(&layout, &job).map_err(|error| job_error(&job, error))?;
-        let queue = Queue::open_held(&layout, &job, &lock).map_err(queue_error)?;
+        let queue = DeadLetterStore::open_held(&layout, &job, &lock).map_err(queue_error)?;
         let entry = entry_of(&queue, &job, &self.item)?;
         if entry.status != EntryStatus::Open && !is_used_up(&entry) {
             must_be_open(&entry)?;
         }
         let bench = authority.bench_to_agree(&queue)?;
-        if let Some(request) = Request::of(&bench, &entry, clock::now()) {
+        if let Some(request) = ApprovalView::of(&bench, &entry, clock::now()) {
             request.show(out)?;
             out.flush()?;
         }
-        let answer = Answer {
+        let answer = VoteRequest {
             item: &entry.item_id,
             vote,
             expect: &self.expect,
@@ -108,11 +108,11 @@ impl AnswerArgs {
         let asking = authority.asking(&queue, &bench, &reason);
         let answered = asking.answer(&lock, answer, &mut trail);
         let answered = answered.map_err(|error| answer_error(error, vote, &job))?;
-        Ok(Taken { entry, answered, by: authority.by.clone() })
+        Ok(VoteReceipt { entry, answered, by: authority.by.clone() })
     }
 
     /// Returns the key to sign with, if the answer is signed.
-    fn key(&self, authority: &Authority) -> Result<Option<SigningKey>, CliError> {
+    fn key(&self, authority: &ReplayContext) -> Result<Option<SigningKey>, CliError> {
         match &self.key {
             Some(path) => Ok(Some(SigningKey::File(path.clone()))),
             None if self.sign => {
@@ -129,9 +129,9 @@ fn is_used_up(entry: &DeadLetteredItem) -> bool {
 }
 
 /// Turns an error about an answer into one for people.
-fn answer_error(error: AnswerError, vote: Vote, job: &JobId) -> CliError {
+fn answer_error(error: VoteError, vote: Vote, job: &JobId) -> CliError {
     match error {
-        AnswerError::Refused(refusal) => {
+        VoteError::Refused(refusal) => {
             let word = match vote {
                 Vote::Approve => "approval",
                 Vote::Reject => "rejection",
@@ -139,9 +139,9 @@ fn answer_error(error: AnswerError, vote: Vote, job: &JobId) -> CliError {
             let message = format!("the {word} is refused ({}): {refusal}", refusal.code());
             CliError::new(Exit::Failure, message)
         }
-        AnswerError::NoEntry(item) => no_entry(job, item.as_str()),
-        AnswerError::Identity(error) => identity_error(&error),
-        AnswerError::Amend(error) => amend_error(error),
+        VoteError::NoEntry(item) => no_entry(job, item.as_str()),
+        VoteError::Identity(error) => identity_error(&error),
+        VoteError::Amend(error) => amend_error(error),
     }
 }
 

@@ -4,25 +4,25 @@ use prodigy_core::{
     Timestamp,
     dlq::{DeadLetteredItem, EntryStatus},
     ids::JobId,
-    replay::{ApprovalState, Asked, approval::Approval},
+    replay::{ApprovalState, ReplayTrigger, approval::Approval},
 };
 use prodigy_engine::{
     clock,
-    dlq::{Agreement, Bench},
+    dlq::{ApprovalProgress, ReplayEvaluator},
 };
 use serde_json::{Value, json};
 
 use super::{
-    authority::Authority,
+    authority::ReplayContext,
     queues::{of_job, queue_error, skipped},
-    table::JsonList,
+    table::JsonListWriter,
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{context, jobs::second},
     error::CliError,
     exit::Exit,
-    output::{Output, one_line},
+    output::{Console, one_line},
     report::shortened,
 };
 
@@ -35,7 +35,7 @@ const LONGEST: usize = 200;
 /// passed to `prodigy dlq approve` or `prodigy dlq reject`. `prodigy dlq show` shows the item and
 /// how it failed.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ApprovalsArgs {
+pub(crate) struct DlqApprovalsArgs {
     /// The job
     job: JobId,
 
@@ -45,15 +45,15 @@ pub(crate) struct ApprovalsArgs {
 }
 
 pub(super) fn run(
-    args: &Args,
-    command: &ApprovalsArgs,
-    out: &mut Output,
+    args: &Cli,
+    command: &DlqApprovalsArgs,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let letters = of_job(args, &command.job, out)?;
-    let authority = Authority::of(args, &letters.layout, &letters.job, out)?;
+    let authority = ReplayContext::of(args, &letters.layout, &letters.job, out)?;
     let bench = authority.bench_to_agree(&letters.queue)?;
     let program = context::program(args);
-    let mut list = if command.json { Some(JsonList::begin("approvals", out)?) } else { None };
+    let mut list = if command.json { Some(JsonListWriter::begin("approvals", out)?) } else { None };
     let mut number = 0;
     for heading in letters.queue.headings() {
         let heading = match heading {
@@ -69,7 +69,7 @@ pub(super) fn run(
         let Some(entry) = letters.queue.entry(&heading.item_id).map_err(queue_error)? else {
             continue;
         };
-        let Some(asked) = Request::of(&bench, &entry, clock::now()) else { continue };
+        let Some(asked) = ApprovalView::of(&bench, &entry, clock::now()) else { continue };
         number += 1;
         if let Some(list) = &mut list {
             list.push(&asked.document(&program), out)?;
@@ -90,9 +90,9 @@ pub(super) fn run(
 }
 
 /// A pending approval of an entry's replay.
-pub(super) struct Request<'a> {
+pub(super) struct ApprovalView<'a> {
     entry: &'a DeadLetteredItem,
-    agreement: Agreement<'a>,
+    agreement: ApprovalProgress<'a>,
     /// The reasons for the approval, and the facts about the entry.
     why: Vec<String>,
 }
@@ -102,20 +102,24 @@ pub(super) fn workflow_flag(entry: &DeadLetteredItem, approval: &Approval) -> &'
     if approval.workflow_hash == entry.workflow_hash { "" } else { " --use-current-workflow" }
 }
 
-impl<'a> Request<'a> {
+impl<'a> ApprovalView<'a> {
     /// Returns what was asked about an entry; `None` if nothing was, or it is used up.
-    pub(super) fn of(bench: &Bench, entry: &'a DeadLetteredItem, now: Timestamp) -> Option<Self> {
+    pub(super) fn of(
+        bench: &ReplayEvaluator,
+        entry: &'a DeadLetteredItem,
+        now: Timestamp,
+    ) -> Option<Self> {
         let is_forced = entry.approval.as_ref()?.forced;
-        let asked = if is_forced { Asked::Forced } else { Asked::Asked };
+        let asked = if is_forced { ReplayTrigger::Forced } else { ReplayTrigger::Asked };
         let ruling = bench.ruling_on(entry, asked, now);
         let agreement = bench.agreement(entry, &ruling, now)?;
         Some(Self { entry, agreement, why: ruling.explain() })
     }
 
     /// Prints what is to be agreed to.
-    pub(super) fn show(&self, out: &mut Output) -> Result<(), CliError> {
+    pub(super) fn show(&self, out: &mut Console) -> Result<(), CliError> {
         let Self { entry, agreement, .. } = self;
-        let Agreement { approval, shown, state, .. } = agreement;
+        let ApprovalProgress { approval, shown, state, .. } = agreement;
         let mut facts = vec![
             ("item", entry.item_id.to_string()),
             ("state", sentence(*state)),
@@ -176,7 +180,7 @@ impl<'a> Request<'a> {
 
     fn document(&self, program: &str) -> Value {
         let Self { entry, agreement, why } = self;
-        let Agreement { approval, shown, state, .. } = agreement;
+        let ApprovalProgress { approval, shown, state, .. } = agreement;
         let missing = match state {
             ApprovalState::Pending { granted, needed } => needed.saturating_sub(*granted),
             ApprovalState::Granted => 0,

@@ -3,15 +3,15 @@
 use prodigy_core::replay::{ApprovalState, approval::Vote};
 
 use super::{
-    answering::{AnswerArgs, Taken},
+    answering::{VoteArgs, VoteReceipt},
     approvals::workflow_flag,
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{context, jobs::second},
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
 };
 
 /// Agree to the replay of a dead letter
@@ -23,18 +23,22 @@ use crate::{
 ///
 /// Exit codes: 0 if it counts, 1 if it is refused, 75 if another process works on the job.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ApproveArgs {
+pub(crate) struct DlqApproveArgs {
     #[command(flatten)]
-    answer: AnswerArgs,
+    answer: VoteArgs,
 
     /// The reason to record
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
 }
 
-pub(super) fn run(args: &Args, command: &ApproveArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &DlqApproveArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let taken = command.answer.answer(args, Vote::Approve, &command.reason, out)?;
-    let Taken { entry, answered, by } = &taken;
+    let VoteReceipt { entry, answered, by } = &taken;
     let (job, item, identity) = (&entry.job_id, &entry.item_id, answered.identity);
     out.line(format_args!("approved  {item} as {by} ({identity})"))?;
     out.flush()?;

@@ -3,36 +3,39 @@
 use std::{path::Path, sync::Arc};
 
 use prodigy_core::{
-    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
-    dlq::RunFacts,
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewAuditRecord},
+    dlq::RunFingerprint,
     event::JobStarted,
     ids::{ItemId, JobId},
-    replay::Policy,
+    replay::ReplayPolicy,
 };
 use prodigy_engine::{
-    audit::{self, Audit},
+    audit::{self, AuditTrail},
     clock,
-    dlq::{AmendError, Amending, Amendment, Asking, Bench, MergeHistory, Queue, ReplayBase},
+    dlq::{
+        ApprovalService, DeadLetterAction, DeadLetterEditor, DeadLetterStore, EditorError,
+        MergeHistory, ReplayBase, ReplayEvaluator,
+    },
     git::Repo,
-    governance::{PolicyInForce, PolicySource},
+    governance::{ActivePolicy, PolicySource},
     process::ProcessOrigin,
-    run::{Check, CheckedEffect},
+    run::{CheckedEffect, EffectCheckRequest},
     store::{JobLock, Layout},
 };
 
 use super::queues::queue_error;
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{audit::audit_error, context, repository, resume, secrets::without, setup},
     error::{CliError, explained},
     exit::Exit,
-    output::Output,
+    output::Console,
     replay_policy,
-    workflow_file::{self, File},
+    workflow_file::{self, WorkflowFile},
 };
 
 /// The context of replay decisions over a job's dead letters.
-pub(super) struct Authority {
+pub(super) struct ReplayContext {
     layout: Layout,
     job: JobId,
     /// The beginning of the job.
@@ -40,20 +43,20 @@ pub(super) struct Authority {
     /// Its repository.
     pub(super) repo: Repo,
     /// The policy in force.
-    pub(super) policy: PolicyInForce,
+    pub(super) policy: ActivePolicy,
     /// The run facts of a replay, as far as they are known.
-    pub(super) run: Option<RunFacts>,
+    pub(super) run: Option<RunFingerprint>,
     /// The name of the person who runs the command.
     pub(super) by: String,
 }
 
-impl Authority {
+impl ReplayContext {
     /// Finds what decides, with the workflow that is kept with the job.
     pub(super) fn of(
-        args: &Args,
+        args: &Cli,
         layout: &Layout,
         job: &JobId,
-        out: &mut Output,
+        out: &mut Console,
     ) -> Result<Self, CliError> {
         let file = workflow_file::stored(&layout.state_dir(job)).ok();
         Self::with(args, layout, job, file.as_ref(), out)
@@ -61,11 +64,11 @@ impl Authority {
 
     /// Finds what decides, if replays use this workflow.
     pub(super) fn with(
-        args: &Args,
+        args: &Cli,
         layout: &Layout,
         job: &JobId,
-        file: Option<&File>,
-        out: &mut Output,
+        file: Option<&WorkflowFile>,
+        out: &mut Console,
     ) -> Result<Self, CliError> {
         let target = MergeHistory::read(layout, job).map_err(queue_error)?.target;
         Self::deciding(args, layout, job, file, target, out)
@@ -73,12 +76,12 @@ impl Authority {
 
     /// Finds what decides, by the policy of a branch.
     fn deciding(
-        args: &Args,
+        args: &Cli,
         layout: &Layout,
         job: &JobId,
-        file: Option<&File>,
+        file: Option<&WorkflowFile>,
         target: Option<String>,
-        out: &mut Output,
+        out: &mut Console,
     ) -> Result<Self, CliError> {
         let started = context::started(layout, job)?;
         let repo = repository::of_job(layout, job)?;
@@ -91,22 +94,29 @@ impl Authority {
     }
 
     /// Returns what decides over entries that whoever asks would replay.
-    pub(super) fn bench(&self, queue: &Queue) -> Result<Bench, CliError> {
+    pub(super) fn bench(&self, queue: &DeadLetterStore) -> Result<ReplayEvaluator, CliError> {
         self.bench_of(queue, Arc::clone(&self.policy.policy))
     }
 
     /// Returns what would decide over entries with another policy.
-    pub(super) fn bench_of(&self, queue: &Queue, policy: Arc<Policy>) -> Result<Bench, CliError> {
-        let bench = Bench::new(policy, self.run.clone(), queue).map_err(queue_error)?;
+    pub(super) fn bench_of(
+        &self,
+        queue: &DeadLetterStore,
+        policy: Arc<ReplayPolicy>,
+    ) -> Result<ReplayEvaluator, CliError> {
+        let bench = ReplayEvaluator::new(policy, self.run.clone(), queue).map_err(queue_error)?;
         Ok(bench.among(self.started.by.clone(), Some(self.by.clone())).on(self.base()))
     }
 
     /// Returns what decides over entries for whoever is asked to agree to a replay.
-    pub(super) fn bench_to_agree(&self, queue: &Queue) -> Result<Bench, CliError> {
+    pub(super) fn bench_to_agree(
+        &self,
+        queue: &DeadLetterStore,
+    ) -> Result<ReplayEvaluator, CliError> {
         let stored = workflow_file::stored(&self.layout.state_dir(&self.job)).ok();
         let newest = stored.and_then(|file| resume::newest(&file, &self.started.workflow_file));
         let policy = Arc::clone(&self.policy.policy);
-        let bench = Bench::new(policy, self.run.clone(), queue).map_err(queue_error)?;
+        let bench = ReplayEvaluator::new(policy, self.run.clone(), queue).map_err(queue_error)?;
         Ok(bench.among(self.started.by.clone(), None).or_newest(newest).on(self.base()))
     }
 
@@ -125,7 +135,7 @@ impl Authority {
             return Ok(());
         }
         let refused = |entry: &String| {
-            let mut record = NewRecord { entry: entry.clone(), ..self.record(action) };
+            let mut record = NewAuditRecord { entry: entry.clone(), ..self.record(action) };
             record.decision = Some("automation".to_owned());
             record.with_outcome(AuditOutcome::Refused)
         };
@@ -138,13 +148,17 @@ impl Authority {
     /// Returns who asks people to agree, or answers.
     pub(super) fn asking<'a>(
         &'a self,
-        queue: &'a Queue,
-        bench: &'a Bench,
+        queue: &'a DeadLetterStore,
+        bench: &'a ReplayEvaluator,
         reason: &'a str,
-    ) -> Asking<'a> {
+    ) -> ApprovalService<'a> {
         let (layout, job, by, now) = (&self.layout, &self.job, &*self.by, clock::now());
         let identity = IdentityKind::Asserted;
-        Asking { queue, bench, amending: Amending { layout, job, by, identity, reason, now } }
+        ApprovalService {
+            queue,
+            bench,
+            amending: DeadLetterEditor { layout, job, by, identity, reason, now },
+        }
     }
 
     /// Returns a text that is recorded without the secrets that are known here.
@@ -157,30 +171,30 @@ impl Authority {
     }
 
     /// Opens the audit trail.
-    pub(super) fn audit(&self) -> Result<Audit, CliError> {
-        Audit::open(&self.layout, &self.repo).map_err(audit_error)
+    pub(super) fn audit(&self) -> Result<AuditTrail, CliError> {
+        AuditTrail::open(&self.layout, &self.repo).map_err(audit_error)
     }
 
     /// Returns a record of the audit trail about the job.
-    pub(super) fn record(&self, action: AuditAction) -> NewRecord {
-        NewRecord::new(&self.by, IdentityKind::Asserted, action, self.job.clone())
+    pub(super) fn record(&self, action: AuditAction) -> NewAuditRecord {
+        NewAuditRecord::new(&self.by, IdentityKind::Asserted, action, self.job.clone())
     }
 
     /// Finds out what entries may have changed outside, with a record before and one behind.
     pub(super) fn check(
         &self,
-        args: &Args,
-        world: setup::World,
-        file: File,
-        asked: Check,
-        out: &mut Output,
+        args: &Cli,
+        world: setup::RunSetup,
+        file: WorkflowFile,
+        asked: EffectCheckRequest,
+        out: &mut Console,
     ) -> Result<Vec<CheckedEffect>, CliError> {
         let action = if asked.compensate { AuditAction::Compensate } else { AuditAction::Check };
         if asked.compensate {
             self.refuse_automation(action, &[])?;
         }
         let audit = self.audit()?;
-        let record = |item: String| NewRecord { entry: item, ..self.record(action) };
+        let record = |item: String| NewAuditRecord { entry: item, ..self.record(action) };
         let records: Vec<_> = match &asked.items {
             Some(items) => items.iter().map(|item| record(item.to_string())).collect(),
             None => vec![record(String::new())],
@@ -197,7 +211,7 @@ impl Authority {
         &self,
         lock: Option<&JobLock>,
         items: &[ItemId],
-        amendment: &Amendment,
+        amendment: &DeadLetterAction,
         identity: IdentityKind,
         reason: &str,
     ) -> Result<Vec<ItemId>, CliError> {
@@ -208,7 +222,7 @@ impl Authority {
         let audit = self.audit()?;
         let reason = &*self.masked(reason);
         let (layout, job, by, now) = (&self.layout, &self.job, &*self.by, clock::now());
-        let amending = Amending { layout, job, by, identity, reason, now };
+        let amending = DeadLetterEditor { layout, job, by, identity, reason, now };
         let mut trail = |records| audit.append(records, clock::now()).map(drop);
         let amended = match lock {
             Some(lock) => amending.amend_held(lock, items, amendment, &mut trail),
@@ -220,23 +234,23 @@ impl Authority {
 
 /// Returns what decides over entries that are only looked at, or `None` if that cannot be told.
 pub(super) fn bench_to_read(
-    args: &Args,
+    args: &Cli,
     layout: &Layout,
     job: &JobId,
-    queue: &Queue,
-    out: &mut Output,
-) -> Option<Bench> {
+    queue: &DeadLetterStore,
+    out: &mut Console,
+) -> Option<ReplayEvaluator> {
     let started = context::started(layout, job).ok();
     if !started.as_ref().is_some_and(|started| Path::new(&started.repository).is_dir()) {
         // Of a job of an older program, or of a repository that is gone, there are only the
         // entries.
-        return Bench::new(Arc::new(Policy::builtin().clone()), None, queue).ok();
+        return ReplayEvaluator::new(Arc::new(ReplayPolicy::builtin().clone()), None, queue).ok();
     }
     // A branch that was named later is found where something is decided: that takes the whole
     // journal.
     let target = started.and_then(|started| started.target_branch);
     let file = workflow_file::stored(&layout.state_dir(job)).ok();
-    let found = Authority::deciding(args, layout, job, file.as_ref(), target, out)
+    let found = ReplayContext::deciding(args, layout, job, file.as_ref(), target, out)
         .and_then(|found| found.bench(queue));
     match found {
         Ok(bench) => {
@@ -258,22 +272,22 @@ pub(in crate::commands) fn in_force(
     repo: &Repo,
     layout: &Layout,
     target: Option<String>,
-    out: &mut Output,
-) -> Result<PolicyInForce, CliError> {
+    out: &mut Console,
+) -> Result<ActivePolicy, CliError> {
     let source = PolicySource::new(repo.clone(), layout.clone(), target);
     let committed = replay_policy::committed(&source, out)?;
-    Ok(PolicyInForce::new(committed, source))
+    Ok(ActivePolicy::new(committed, source))
 }
 
 /// Returns the action of a change that only people make; keeping an entry back is open to all.
-fn decided_by_people(amendment: &Amendment) -> Option<AuditAction> {
+fn decided_by_people(amendment: &DeadLetterAction) -> Option<AuditAction> {
     match amendment {
-        Amendment::Quarantine { .. } => None,
-        Amendment::Drop => Some(AuditAction::Drop),
-        Amendment::Clear => Some(AuditAction::Clear),
-        Amendment::Adopt => Some(AuditAction::Adopt),
-        Amendment::Release => Some(AuditAction::Release),
-        Amendment::Edit(_) => Some(AuditAction::Edit),
+        DeadLetterAction::Quarantine { .. } => None,
+        DeadLetterAction::Drop => Some(AuditAction::Drop),
+        DeadLetterAction::Clear => Some(AuditAction::Clear),
+        DeadLetterAction::Adopt => Some(AuditAction::Adopt),
+        DeadLetterAction::Release => Some(AuditAction::Release),
+        DeadLetterAction::Edit(_) => Some(AuditAction::Edit),
     }
 }
 
@@ -302,10 +316,10 @@ pub(in crate::commands) fn automation_error(action: AuditAction) -> CliError {
 }
 
 /// Turns an error about a change into one for people.
-pub(in crate::commands) fn amend_error(error: AmendError) -> CliError {
+pub(in crate::commands) fn amend_error(error: EditorError) -> CliError {
     match error {
-        AmendError::Queue(error) => queue_error(error),
-        AmendError::Audit(error) => {
+        EditorError::Queue(error) => queue_error(error),
+        EditorError::Audit(error) => {
             let said = audit_error(error);
             let message = format!("nothing was changed: {said}");
             let shown = CliError::new(Exit::Failure, message);
@@ -327,7 +341,7 @@ pub(super) fn said(reason: &str) -> Result<&str, CliError> {
 }
 
 /// Appends to an audit trail; what is announced must not be done if that fails.
-pub(super) fn append(audit: &Audit, records: Vec<NewRecord>) -> Result<(), CliError> {
+pub(super) fn append(audit: &AuditTrail, records: Vec<NewAuditRecord>) -> Result<(), CliError> {
     let appended: Result<_, audit::Error> = audit.append(records, clock::now());
     appended.map(drop).map_err(audit_error)
 }

@@ -5,19 +5,19 @@ use prodigy_core::{
     dlq::{DeadLetteredItem, EntryStatus},
     ids::JobId,
 };
-use prodigy_engine::dlq::Amendment;
+use prodigy_engine::dlq::DeadLetterAction;
 
 use super::{
-    authority::{Authority, said},
+    authority::{ReplayContext, said},
     chosen::entry_of,
     queues::of_job,
     words::status_name,
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// The entries that somebody names, and why they are changed.
 #[derive(clap::Args, Debug)]
-pub(crate) struct NamedArgs {
+pub(crate) struct EntryActionArgs {
     /// The job
     pub(super) job: JobId,
 
@@ -32,11 +32,11 @@ pub(crate) struct NamedArgs {
 
 /// Changes entries that are open; says `done` of each.
 pub(super) fn amend(
-    args: &Args,
-    named: &NamedArgs,
-    amendment: &Amendment,
+    args: &Cli,
+    named: &EntryActionArgs,
+    amendment: &DeadLetterAction,
     done: &str,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let reason = said(&named.reason)?;
     let letters = of_job(args, &named.job, out)?;
@@ -46,7 +46,7 @@ pub(super) fn amend(
         must_be_open(&entry)?;
         items.push(entry.item_id);
     }
-    let authority = Authority::of(args, &letters.layout, &letters.job, out)?;
+    let authority = ReplayContext::of(args, &letters.layout, &letters.job, out)?;
     let changed = authority.amend(None, &items, amendment, IdentityKind::Asserted, reason)?;
     for item in &changed {
         out.line(format_args!("{done}  {item}"))?;

@@ -3,21 +3,21 @@
 use prodigy_core::{
     effect::EffectState,
     ids::{ItemId, JobId},
-    replay::Asked,
+    replay::ReplayTrigger,
 };
 use prodigy_engine::{
     clock,
-    dlq::{Bench, Queue},
-    run::{Check, CheckedEffect},
+    dlq::{DeadLetterStore, ReplayEvaluator},
+    run::{CheckedEffect, EffectCheckRequest},
     store::JobLock,
 };
 use serde_json::json;
 
 use super::{
-    authority::Authority, chosen::named, outcome, queues::queue_error, words::SCHEMA_VERSION,
+    authority::ReplayContext, chosen::named, outcome, queues::queue_error, words::SCHEMA_VERSION,
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{
         context,
         lookup::{find_job, job_error},
@@ -25,7 +25,7 @@ use crate::{
     },
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
     report::exit_code::ExitRules,
 };
 
@@ -38,7 +38,7 @@ use crate::{
 /// Exit codes: 0 if everything is known, 1 if something is still not known or could not be
 /// undone, 75 if another process works on the job.
 #[derive(clap::Args, Debug)]
-pub(crate) struct CheckArgs {
+pub(crate) struct DlqCheckArgs {
     /// The job
     job: JobId,
 
@@ -59,17 +59,21 @@ pub(crate) struct CheckArgs {
     json: bool,
 }
 
-pub(super) fn run(args: &Args, command: &CheckArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &DlqCheckArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let (layout, job) = find_job(args, &command.job)?;
     let started = context::started(&layout, &job)?;
     let lock = JobLock::take(&layout, &job).map_err(|error| job_error(&job, error))?;
-    let queue = Queue::open_held(&layout, &job, &lock).map_err(queue_error)?;
+    let queue = DeadLetterStore::open_held(&layout, &job, &lock).map_err(queue_error)?;
     let items = named(&queue, &job, &command.items)?;
     drop(queue);
     let stored = crate::workflow_file::stored(&layout.state_dir(&job))?;
     let file = resume::current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
-    let authority = Authority::with(args, &layout, &job, Some(&file), out)?;
-    let world = setup::World {
+    let authority = ReplayContext::with(args, &layout, &job, Some(&file), out)?;
+    let world = setup::RunSetup {
         verbose: false,
         home: context::prepared_home(args)?,
         repo: authority.repo.clone(),
@@ -79,7 +83,7 @@ pub(super) fn run(args: &Args, command: &CheckArgs, out: &mut Output) -> Result<
         rehearsal: None,
         exit: ExitRules::default(),
     };
-    let asked = Check {
+    let asked = EffectCheckRequest {
         job: job.clone(),
         lock,
         items: (!items.is_empty()).then_some(items),
@@ -94,25 +98,25 @@ pub(super) fn run(args: &Args, command: &CheckArgs, out: &mut Output) -> Result<
         let document = json!({"schema_version": SCHEMA_VERSION, "job_id": job, "effects": effects});
         out.raw(format!("{document}\n").as_bytes())?;
     } else {
-        let queue = Queue::open(&layout, &job).map_err(queue_error)?;
+        let queue = DeadLetterStore::open(&layout, &job).map_err(queue_error)?;
         let bench = authority.bench(&queue)?;
-        let next = Next { program: context::program(args), job: &job, queue, bench };
+        let next = EffectCheckView { program: context::program(args), job: &job, queue, bench };
         next.show(&checked, out)?;
     }
     Ok(if is_known { Exit::Success } else { Exit::Failure })
 }
 
 /// Shows the next command for an item, once its side effects are known.
-struct Next<'a> {
+struct EffectCheckView<'a> {
     program: String,
     job: &'a JobId,
-    queue: Queue,
-    bench: Bench,
+    queue: DeadLetterStore,
+    bench: ReplayEvaluator,
 }
 
-impl Next<'_> {
+impl EffectCheckView<'_> {
     /// Shows what was found out, item by item.
-    fn show(&self, checked: &[CheckedEffect], out: &mut Output) -> Result<(), CliError> {
+    fn show(&self, checked: &[CheckedEffect], out: &mut Console) -> Result<(), CliError> {
         if checked.is_empty() {
             let job = self.job;
             out.note(format_args!(
@@ -153,7 +157,8 @@ impl Next<'_> {
         }
         let entry = self.queue.entry(item).map_err(queue_error)?;
         let now = clock::now();
-        let ruling = entry.as_ref().map(|entry| self.bench.ruling_on(entry, Asked::Asked, now));
+        let ruling =
+            entry.as_ref().map(|entry| self.bench.ruling_on(entry, ReplayTrigger::Asked, now));
         Ok(match ruling.and_then(|ruling| ruling.needs) {
             Some(need) => outcome::next(program, job, item, need),
             None => format!("{program} dlq retry {job} {item}"),

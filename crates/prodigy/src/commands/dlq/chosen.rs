@@ -5,12 +5,12 @@ use std::{fmt::Display, num::NonZeroUsize};
 use prodigy_core::{
     Timestamp,
     dlq::{DeadLetteredItem, EntryStatus},
-    expr::{Expr, Place},
-    failure::{Class, FailureKind},
+    expr::{Expr, ExprContext},
+    failure::{ReasonClass, ReasonCode},
     ids::{ItemId, JobId},
     vars::Vars,
 };
-use prodigy_engine::dlq::{Heading, Queue};
+use prodigy_engine::dlq::{DeadLetterStore, DeadLetterSummary};
 use serde_json::{Value, value::RawValue};
 
 use super::{queues::queue_error, words::class_name};
@@ -62,7 +62,7 @@ const ENTRY: &[&str] = &[
 
 /// The flags that choose dead letters.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ChoiceArgs {
+pub(crate) struct EntryFilterArgs {
     /// Take only entries for which this is true
     ///
     /// The expression is one as in `filter` of a workflow. It may use the fields of the
@@ -91,7 +91,7 @@ pub(crate) struct ChoiceArgs {
     pub(super) limit: Option<NonZeroUsize>,
 }
 
-impl ChoiceArgs {
+impl EntryFilterArgs {
     /// Chooses by an expression, by causes and by number.
     pub(super) fn of(
         filter: Option<String>,
@@ -103,10 +103,10 @@ impl ChoiceArgs {
     }
 
     /// Makes sense of the flags.
-    pub(super) fn read(&self) -> Result<Chosen, CliError> {
+    pub(super) fn read(&self) -> Result<EntryFilter, CliError> {
         let signatures = self.signatures.iter().map(|text| signature(text));
-        Ok(Chosen {
-            filter: self.filter.as_deref().map(Filter::read).transpose()?,
+        Ok(EntryFilter {
+            filter: self.filter.as_deref().map(EntryExpression::read).transpose()?,
             reasons: self.reasons.iter().map(|code| reason(code)).collect::<Result<_, _>>()?,
             classes: self.classes.iter().map(|name| class(name)).collect::<Result<_, _>>()?,
             signatures: signatures.collect::<Result<_, _>>()?,
@@ -118,17 +118,17 @@ impl ChoiceArgs {
 
 /// Which entries are meant.
 #[derive(Debug)]
-pub(super) struct Chosen {
-    filter: Option<Filter>,
-    reasons: Vec<FailureKind>,
-    classes: Vec<Class>,
+pub(super) struct EntryFilter {
+    filter: Option<EntryExpression>,
+    reasons: Vec<ReasonCode>,
+    classes: Vec<ReasonClass>,
     signatures: Vec<String>,
     since: Option<Timestamp>,
     /// The most entries to select.
     pub(super) limit: Option<usize>,
 }
 
-impl Chosen {
+impl EntryFilter {
     /// Returns whether any entry will do, as far as the flags go.
     pub(super) fn is_all(&self) -> bool {
         self.filter.is_none()
@@ -146,19 +146,19 @@ impl Chosen {
     /// entry that cannot be read is an error in its place; the others follow.
     pub(super) fn pick<'a>(
         &'a self,
-        queue: &'a Queue,
+        queue: &'a DeadLetterStore,
         items: &'a [ItemId],
         statuses: &'a [EntryStatus],
-    ) -> impl Iterator<Item = Result<Heading, CliError>> + 'a {
-        let headings: Box<dyn Iterator<Item = Result<Heading, CliError>> + 'a> = if items.is_empty()
-        {
-            Box::new(queue.headings().map(|heading| heading.map_err(queue_error)))
-        } else {
-            Box::new(items.iter().filter_map(|item| {
-                let entry = queue.entry(item).map_err(queue_error).transpose()?;
-                Some(entry.map(|entry| Heading::from(&entry)))
-            }))
-        };
+    ) -> impl Iterator<Item = Result<DeadLetterSummary, CliError>> + 'a {
+        let headings: Box<dyn Iterator<Item = Result<DeadLetterSummary, CliError>> + 'a> =
+            if items.is_empty() {
+                Box::new(queue.headings().map(|heading| heading.map_err(queue_error)))
+            } else {
+                Box::new(items.iter().filter_map(|item| {
+                    let entry = queue.entry(item).map_err(queue_error).transpose()?;
+                    Some(entry.map(|entry| DeadLetterSummary::from(&entry)))
+                }))
+            };
         headings.filter_map(move |heading| match heading {
             Ok(heading) => match self.wants(queue, &heading, statuses) {
                 Ok(true) => Some(Ok(heading)),
@@ -171,8 +171,8 @@ impl Chosen {
 
     fn wants(
         &self,
-        queue: &Queue,
-        heading: &Heading,
+        queue: &DeadLetterStore,
+        heading: &DeadLetterSummary,
         statuses: &[EntryStatus],
     ) -> Result<bool, CliError> {
         let is_one_of = |signature: &String| heading.error_signature.starts_with(signature);
@@ -190,15 +190,15 @@ impl Chosen {
 
 /// An expression over entries.
 #[derive(Debug)]
-struct Filter {
+struct EntryExpression {
     expression: Expr,
     /// It asks for more than a heading says.
     opens: bool,
 }
 
-impl Filter {
+impl EntryExpression {
     fn read(source: &str) -> Result<Self, CliError> {
-        let expression = Expr::parse(source, Place::When).map_err(|fault| {
+        let expression = Expr::parse(source, ExprContext::When).map_err(|fault| {
             let place = fault.range.start + 1;
             let message = format!("`--filter` at character {place}: {}", fault.message);
             let error = CliError::new(Exit::Usage, message);
@@ -222,7 +222,11 @@ impl Filter {
         Ok(Self { expression, opens })
     }
 
-    fn holds(&self, queue: &Queue, heading: &Heading) -> Result<bool, CliError> {
+    fn holds(
+        &self,
+        queue: &DeadLetterStore,
+        heading: &DeadLetterSummary,
+    ) -> Result<bool, CliError> {
         if !self.opens {
             return Ok(self.expression.test(&known(heading)));
         }
@@ -232,7 +236,7 @@ impl Filter {
 }
 
 /// Returns what a heading says as variables.
-fn known(heading: &Heading) -> Vars {
+fn known(heading: &DeadLetterSummary) -> Vars {
     of_fields(serde_json::to_value(heading).unwrap_or_default())
 }
 
@@ -260,13 +264,17 @@ fn of_fields(value: Value) -> Vars {
 }
 
 /// Returns the items that are meant by ids or keys; each has to have an entry.
-pub(super) fn named(queue: &Queue, job: &JobId, items: &[String]) -> Result<Vec<ItemId>, CliError> {
+pub(super) fn named(
+    queue: &DeadLetterStore,
+    job: &JobId,
+    items: &[String],
+) -> Result<Vec<ItemId>, CliError> {
     items.iter().map(|item| Ok(entry_of(queue, job, item)?.item_id)).collect()
 }
 
 /// Returns the entry of an item that is meant by its id or its key.
 pub(super) fn entry_of(
-    queue: &Queue,
+    queue: &DeadLetterStore,
     job: &JobId,
     named: &str,
 ) -> Result<DeadLetteredItem, CliError> {
@@ -285,16 +293,16 @@ pub(super) fn no_entry(job: &JobId, named: &str) -> CliError {
         .with_hint(format!("`prodigy dlq list {job} --all` lists those it has"))
 }
 
-fn reason(code: &str) -> Result<FailureKind, CliError> {
-    FailureKind::ALL.iter().copied().find(|kind| kind.code() == code).ok_or_else(|| {
+fn reason(code: &str) -> Result<ReasonCode, CliError> {
+    ReasonCode::ALL.iter().copied().find(|kind| kind.code() == code).ok_or_else(|| {
         CliError::new(Exit::Usage, format!("there is no reason code `{code}`"))
-            .with_hint(format!("the codes are {}", list(FailureKind::ALL)))
+            .with_hint(format!("the codes are {}", list(ReasonCode::ALL)))
     })
 }
 
-fn class(name: &str) -> Result<Class, CliError> {
+fn class(name: &str) -> Result<ReasonClass, CliError> {
     serde_json::from_value(Value::String(name.to_owned())).map_err(|_| {
-        let mut classes: Vec<_> = FailureKind::ALL.iter().map(|kind| kind.class()).collect();
+        let mut classes: Vec<_> = ReasonCode::ALL.iter().map(|kind| kind.class()).collect();
         classes.dedup();
         CliError::new(Exit::Usage, format!("there is no class `{name}`"))
             .with_hint(format!("the classes are {}", list(classes.into_iter().map(class_name))))

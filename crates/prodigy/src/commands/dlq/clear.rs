@@ -7,21 +7,21 @@ use prodigy_core::{
     dlq::EntryStatus,
     ids::{ItemId, JobId},
 };
-use prodigy_engine::{dlq::Amendment, store::Layout};
+use prodigy_engine::{dlq::DeadLetterAction, store::Layout};
 
 use super::{
-    authority::Authority,
-    queues::{Letters, of_job, queue_error, skipped},
+    authority::ReplayContext,
+    queues::{JobDeadLetters, of_job, queue_error, skipped},
     words::{CLOSED, status_name},
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Delete the entries of a job that are resolved or dropped
 ///
 /// Entries that are open stay, unless `--all` is given: then their items count as left out
 /// from then on. The journal still says what became of each item.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ClearArgs {
+pub(crate) struct DlqClearArgs {
     /// The job
     job: JobId,
 
@@ -42,7 +42,11 @@ pub(crate) struct ClearArgs {
     yes: bool,
 }
 
-pub(super) fn run(args: &Args, command: &ClearArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &DlqClearArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let letters = of_job(args, &command.job, out)?;
     let found = found(&letters, command.all, out);
     if found.items.is_empty() {
@@ -62,8 +66,8 @@ pub(super) fn run(args: &Args, command: &ClearArgs, out: &mut Output) -> Result<
         confirm(&found, out)?;
     }
     let items: Vec<_> = found.items.iter().map(|(item, _)| item.clone()).collect();
-    let authority = Authority::of(args, &letters.layout, &letters.job, out)?;
-    let (amendment, identity) = (Amendment::Clear, IdentityKind::Asserted);
+    let authority = ReplayContext::of(args, &letters.layout, &letters.job, out)?;
+    let (amendment, identity) = (DeadLetterAction::Clear, IdentityKind::Asserted);
     let deleted = authority.amend(None, &items, &amendment, identity, &command.reason)?;
     out.line(format_args!("deleted {}", entries(deleted.len())))?;
     if found.kept > 0 {
@@ -74,9 +78,9 @@ pub(super) fn run(args: &Args, command: &ClearArgs, out: &mut Output) -> Result<
 
 /// Returns the closed entries of a job.
 pub(in crate::commands) fn closed_entries(
-    args: &Args,
+    args: &Cli,
     job: &JobId,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Vec<ItemId>, CliError> {
     let letters = of_job(args, job, out)?;
     let items = found(&letters, false, out).items;
@@ -85,20 +89,20 @@ pub(in crate::commands) fn closed_entries(
 
 /// Deletes the closed entries of a job.
 pub(in crate::commands) fn clear_closed(
-    args: &Args,
+    args: &Cli,
     layout: &Layout,
     job: &JobId,
     reason: &str,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<(), CliError> {
     let items = closed_entries(args, job, out)?;
-    let authority = Authority::of(args, layout, job, out)?;
-    let (amendment, identity) = (Amendment::Clear, IdentityKind::Asserted);
+    let authority = ReplayContext::of(args, layout, job, out)?;
+    let (amendment, identity) = (DeadLetterAction::Clear, IdentityKind::Asserted);
     authority.amend(None, &items, &amendment, identity, reason).map(drop)
 }
 
 /// The entries to delete.
-struct Found {
+struct ClearPlan {
     items: Vec<(ItemId, EntryStatus)>,
     /// The number of open entries among them.
     open: usize,
@@ -106,8 +110,8 @@ struct Found {
     kept: usize,
 }
 
-fn found(letters: &Letters, all: bool, out: &mut Output) -> Found {
-    let mut found = Found { items: Vec::new(), open: 0, kept: 0 };
+fn found(letters: &JobDeadLetters, all: bool, out: &mut Console) -> ClearPlan {
+    let mut found = ClearPlan { items: Vec::new(), open: 0, kept: 0 };
     for heading in letters.queue.headings() {
         match heading {
             Err(error) => skipped(&letters.job, &queue_error(error), out),
@@ -125,7 +129,7 @@ fn found(letters: &Letters, all: bool, out: &mut Output) -> Found {
 }
 
 /// Asks whether entries may be deleted.
-fn confirm(found: &Found, out: &mut Output) -> Result<(), CliError> {
+fn confirm(found: &ClearPlan, out: &mut Console) -> Result<(), CliError> {
     let all = found.items.len();
     let what = match found.open {
         0 => entries(all),

@@ -1,19 +1,19 @@
 //! `prodigy dlq drop`.
 
-use prodigy_engine::dlq::Amendment;
+use prodigy_engine::dlq::DeadLetterAction;
 
-use super::by_hand::{NamedArgs, amend};
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use super::by_hand::{EntryActionArgs, amend};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Leave items out for good, without replaying them
 ///
 /// Their entries are closed and stay readable; `prodigy dlq list --all` lists them.
 #[derive(clap::Args, Debug)]
-pub(crate) struct DropArgs {
+pub(crate) struct DlqDropArgs {
     #[command(flatten)]
-    named: NamedArgs,
+    named: EntryActionArgs,
 }
 
-pub(super) fn run(args: &Args, command: &DropArgs, out: &mut Output) -> Result<Exit, CliError> {
-    amend(args, &command.named, &Amendment::Drop, "dropped", out)
+pub(super) fn run(args: &Cli, command: &DlqDropArgs, out: &mut Console) -> Result<Exit, CliError> {
+    amend(args, &command.named, &DeadLetterAction::Drop, "dropped", out)
 }

@@ -3,23 +3,23 @@
 use std::path::PathBuf;
 
 use prodigy_core::{audit::IdentityKind, ids::JobId};
-use prodigy_engine::dlq::{self, Amendment};
+use prodigy_engine::dlq::{self, DeadLetterAction};
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    authority::{Authority, said},
+    authority::{ReplayContext, said},
     by_hand::must_be_open,
     chosen::entry_of,
     queues::{of_job, queue_error},
 };
-use crate::{cli::Args, error::CliError, exit::Exit, input, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, input, output::Console};
 
 /// Edit an item's input
 ///
 /// The previous data stays in the job's files, and the entry records each change. A quarantined
 /// entry can be replayed afterwards.
 #[derive(clap::Args, Debug)]
-pub(crate) struct EditArgs {
+pub(crate) struct DlqEditArgs {
     /// The job
     job: JobId,
 
@@ -31,13 +31,13 @@ pub(crate) struct EditArgs {
     reason: String,
 
     #[command(flatten)]
-    data: DataArgs,
+    data: ItemDataArgs,
 }
 
 /// The new data.
 #[derive(clap::Args, Debug)]
 #[group(required = true, multiple = false)]
-struct DataArgs {
+struct ItemDataArgs {
     /// The whole of the new data
     #[arg(long, value_name = "JSON")]
     data: Option<String>,
@@ -53,7 +53,7 @@ struct DataArgs {
     fields: Vec<String>,
 }
 
-pub(super) fn run(args: &Args, command: &EditArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &DlqEditArgs, out: &mut Console) -> Result<Exit, CliError> {
     let reason = said(&command.reason)?;
     let letters = of_job(args, &command.job, out)?;
     let entry = entry_of(&letters.queue, &letters.job, &command.item)?;
@@ -64,8 +64,8 @@ pub(super) fn run(args: &Args, command: &EditArgs, out: &mut Output) -> Result<E
     if before.is_some_and(|before| before.get() == data.get()) {
         return Err(CliError::new(Exit::Usage, "the item has exactly this data already"));
     }
-    let authority = Authority::of(args, &letters.layout, &letters.job, out)?;
-    let (items, amendment) = ([item.clone()], Amendment::Edit(data));
+    let authority = ReplayContext::of(args, &letters.layout, &letters.job, out)?;
+    let (items, amendment) = ([item.clone()], DeadLetterAction::Edit(data));
     let edited = authority.amend(None, &items, &amendment, IdentityKind::Asserted, reason)?;
     if edited.is_empty() {
         let message = format!("`{item}` is not open any more; it was left as it is");
@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args, command: &EditArgs, out: &mut Output) -> Result<E
     Ok(Exit::Success)
 }
 
-impl DataArgs {
+impl ItemDataArgs {
     fn read(&self, before: Option<&RawValue>) -> Result<Box<RawValue>, CliError> {
         let text = match (&self.data, &self.file) {
             (Some(data), _) => data.clone(),
@@ -144,7 +144,7 @@ mod tests {
 
     fn edited(fields: &[&str]) -> Result<String, String> {
         let fields = fields.iter().map(|field| (*field).to_owned()).collect();
-        let arguments = DataArgs { data: None, file: None, fields };
+        let arguments = ItemDataArgs { data: None, file: None, fields };
         let before = RawValue::from_string(json!({"a": {"b": [1, 2]}, "c": "x"}).to_string());
         let read = arguments.read(Some(&before.unwrap())).map_err(|error| error.to_string());
         read.map(|data| data.get().to_owned())

@@ -3,10 +3,12 @@
 use std::{path::Path, time::Duration};
 
 use prodigy_core::{
-    dlq::{DeadLetteredItem, Edit, EntryStatus, FailureDetail, Mark, WorktreeArtifacts},
+    dlq::{
+        DeadLetteredItem, EntryStatus, FailureDetail, InputEdit, ManualAction, WorktreeArtifacts,
+    },
     duration,
-    failure::FailureKind,
-    replay::{Need, Ruling, Verdict, approval::Approval},
+    failure::ReasonCode,
+    replay::{NextAction, ReplayDecision, ReplayVerdict, approval::Approval},
 };
 use serde_json::Value;
 
@@ -14,7 +16,7 @@ use super::{
     advice::suggestion,
     outcome::{self, meaning},
     queues::{WITH_EXPORT, ways_out},
-    table::Table,
+    table::TextTable,
     words::{class_name, status_name},
 };
 use crate::{
@@ -23,7 +25,7 @@ use crate::{
         jobs::{minute, second},
     },
     error::CliError,
-    output::{Output, one_line},
+    output::{Console, one_line},
 };
 
 /// So many lines of output are shown; the log has all of them.
@@ -38,9 +40,9 @@ const LONGEST: usize = 400;
 /// Prints an entry.
 pub(super) fn show(
     entry: &DeadLetteredItem,
-    ruling: Option<&Ruling<'_>>,
+    ruling: Option<&ReplayDecision<'_>>,
     has_journal: bool,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<(), CliError> {
     for (name, value) in facts(entry, ruling, has_journal) {
         out.line(format_args!("{name:<12}{}", one_line(&value)))?;
@@ -54,7 +56,7 @@ pub(super) fn show(
 /// Returns what there is to say in a line each, by name.
 fn facts(
     entry: &DeadLetteredItem,
-    ruling: Option<&Ruling<'_>>,
+    ruling: Option<&ReplayDecision<'_>>,
     has_journal: bool,
 ) -> Vec<(&'static str, String)> {
     let mut facts = vec![
@@ -96,8 +98,8 @@ fn outside(entry: &DeadLetteredItem) -> Vec<(&'static str, String)> {
         let state = effect.state.word();
         facts.push(("outside", format!("{} is {state}{receipt} [{}]", effect.name, effect.key)));
     }
-    let mark = |what: &str, mark: &Mark| {
-        let Mark { at, by, reason } = mark;
+    let mark = |what: &str, mark: &ManualAction| {
+        let ManualAction { at, by, reason } = mark;
         format!("{what} {} by {by}: {reason}", second(*at))
     };
     facts.extend(entry.quarantine.as_ref().map(|put| ("quarantine", mark("since", put))));
@@ -109,7 +111,7 @@ fn outside(entry: &DeadLetteredItem) -> Vec<(&'static str, String)> {
         facts.push(("digest", digest.clone()));
     }
     for edit in &entry.lineage {
-        let Edit { at, by, reason, .. } = edit;
+        let InputEdit { at, by, reason, .. } = edit;
         facts.push(("edited", format!("{} by {by}: {reason}", second(*at))));
     }
     facts
@@ -159,7 +161,7 @@ fn failed(entry: &DeadLetteredItem) -> String {
 }
 
 /// Prints the last lines that the last attempt printed.
-fn output(entry: &DeadLetteredItem, out: &mut Output) -> Result<(), CliError> {
+fn output(entry: &DeadLetteredItem, out: &mut Console) -> Result<(), CliError> {
     let last = entry.failure_history.last();
     let tail = last.map(|last| last.output_tail.as_str()).filter(|tail| !tail.is_empty());
     let logs = entry.worktree_artifacts.as_ref().and_then(|left| left.error_logs.as_deref());
@@ -181,7 +183,7 @@ fn output(entry: &DeadLetteredItem, out: &mut Output) -> Result<(), CliError> {
 }
 
 /// Prints a line for each attempt.
-fn attempts(entry: &DeadLetteredItem, out: &mut Output) -> Result<(), CliError> {
+fn attempts(entry: &DeadLetteredItem, out: &mut Console) -> Result<(), CliError> {
     if entry.failure_history.is_empty() {
         return Ok(());
     }
@@ -191,7 +193,7 @@ fn attempts(entry: &DeadLetteredItem, out: &mut Output) -> Result<(), CliError> 
     if has_cost {
         head.insert(3, "COST");
     }
-    let mut table = Table::new(&head, &[], 2);
+    let mut table = TextTable::new(&head, &[], 2);
     for attempt in &entry.failure_history {
         let mut cells = vec![
             attempt.attempt_number.to_string(),
@@ -230,7 +232,7 @@ fn first_lines(text: &str, most: usize) -> Vec<String> {
 }
 
 /// Prints what the last attempt left behind, and where.
-fn left_behind(entry: &DeadLetteredItem, out: &mut Output) -> Result<(), CliError> {
+fn left_behind(entry: &DeadLetteredItem, out: &mut Console) -> Result<(), CliError> {
     let left = entry.worktree_artifacts.clone().unwrap_or_default();
     let mut rows = Vec::new();
     rows.extend(log(entry).map(|path| ("log", path.to_owned())));
@@ -259,7 +261,7 @@ fn left_behind(entry: &DeadLetteredItem, out: &mut Output) -> Result<(), CliErro
 }
 
 /// Prints a part that has lines of its own.
-fn section(name: &str, lines: &[String], out: &mut Output) -> Result<(), CliError> {
+fn section(name: &str, lines: &[String], out: &mut Console) -> Result<(), CliError> {
     out.line(format_args!("\n{name}"))?;
     for line in lines {
         out.line(format_args!("  {}", one_line(line.trim_end())).to_string().trim_end())?;
@@ -278,7 +280,7 @@ fn log(entry: &DeadLetteredItem) -> Option<&str> {
 pub(super) fn next(
     program: &str,
     entry: &DeadLetteredItem,
-    ruling: Option<&Ruling<'_>>,
+    ruling: Option<&ReplayDecision<'_>>,
     has_job: bool,
 ) -> Vec<(&'static str, String)> {
     let (job, item) = (&entry.job_id, &entry.item_id);
@@ -291,16 +293,16 @@ pub(super) fn next(
     }
     let is_open = entry.status == EntryStatus::Open;
     // What is spent stays spent: only another workflow has more to spend.
-    let is_spent = entry.reason_code == FailureKind::BudgetExceeded;
+    let is_spent = entry.reason_code == ReasonCode::BudgetExceeded;
     let flag = if is_spent { " --use-current-workflow" } else { "" };
-    if ruling.is_some_and(|ruling| ruling.verdict == Verdict::Replay) {
+    if ruling.is_some_and(|ruling| ruling.verdict == ReplayVerdict::Replay) {
         next.push(("try it again", format!("{program} dlq retry {job} {item}{flag}")));
     }
     next.push(("all its output", format!("{program} logs {job} {item}")));
     if let Some(left) = &entry.worktree_artifacts {
         next.extend(places(left));
     }
-    let need = ruling.and_then(|ruling| ruling.needs).filter(|need| *need != Need::Drop);
+    let need = ruling.and_then(|ruling| ruling.needs).filter(|need| *need != NextAction::Drop);
     if let Some(need) = need.filter(|_| is_open) {
         let command = outcome::next(program, job, item, need);
         let retry = format!("dlq retry {job} {item}");

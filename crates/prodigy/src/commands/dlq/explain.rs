@@ -3,39 +3,39 @@
 use prodigy_core::{
     dlq::DeadLetteredItem,
     ids::JobId,
-    replay::{Asked, Need, ReplayAction, Ruling},
+    replay::{NextAction, ReplayAction, ReplayDecision, ReplayTrigger},
 };
 use prodigy_engine::{clock, store::JobLock};
 use serde_json::json;
 
 use super::{
-    approvals::Request,
-    authority::Authority,
+    approvals::ApprovalView,
+    authority::ReplayContext,
     chosen::entry_of,
     outcome::{meaning, next},
     queues::of_job,
     words::SCHEMA_VERSION,
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{context, jobs::second},
     error::CliError,
     exit::Exit,
-    output::{Output, one_line},
+    output::{Console, one_line},
 };
 
 /// Shows what is decided over an entry, why, and what would get it on.
 pub(in crate::commands) fn explain(
-    args: &Args,
+    args: &Cli,
     job: &JobId,
     item: &str,
-    asked: Asked,
+    asked: ReplayTrigger,
     as_json: bool,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let letters = of_job(args, job, out)?;
     let entry = entry_of(&letters.queue, &letters.job, item)?;
-    let authority = Authority::of(args, &letters.layout, &letters.job, out)?;
+    let authority = ReplayContext::of(args, &letters.layout, &letters.job, out)?;
     let is_running = JobLock::holder(&letters.layout, &letters.job);
     let is_running = is_running.map_err(context::store_error)?.is_some();
     let bench = authority.bench(&letters.queue)?.while_running(is_running);
@@ -44,9 +44,9 @@ pub(in crate::commands) fn explain(
     let program = context::program(args);
     let to_agree = authority.bench_to_agree(&letters.queue)?;
     let is_asked = ruling.action == ReplayAction::RequireApproval;
-    let request = Request::of(&to_agree, &entry, now).filter(|_| is_asked);
+    let request = ApprovalView::of(&to_agree, &entry, now).filter(|_| is_asked);
     let next = match &request {
-        Some(request) if ruling.needs == Some(Need::Approve) => Some(request.next(&program)),
+        Some(request) if ruling.needs == Some(NextAction::Approve) => Some(request.next(&program)),
         Some(_) | None => next_of(&ruling, &entry, asked, &program),
     };
     if as_json {
@@ -62,7 +62,7 @@ pub(in crate::commands) fn explain(
             "policy_snapshot": ruling.snapshot,
             "not_before": ruling.not_before,
             "why": ruling.explain(),
-            "approval": request.as_ref().map(Request::word),
+            "approval": request.as_ref().map(ApprovalView::word),
             "next": next,
         });
         out.line(format_args!("{document:#}"))?;
@@ -85,18 +85,20 @@ pub(in crate::commands) fn explain(
 
 /// Returns the command that would get an entry on.
 fn next_of(
-    ruling: &Ruling<'_>,
+    ruling: &ReplayDecision<'_>,
     entry: &DeadLetteredItem,
-    asked: Asked,
+    asked: ReplayTrigger,
     program: &str,
 ) -> Option<String> {
     let (job, item) = (&entry.job_id, &entry.item_id);
     let retry = || match asked {
-        Asked::Unasked | Asked::Asked => format!("{program} dlq retry {job} {item}"),
-        Asked::Forced => format!("{program} dlq retry {job} --force {item} --reason TEXT"),
+        ReplayTrigger::Unasked | ReplayTrigger::Asked => {
+            format!("{program} dlq retry {job} {item}")
+        }
+        ReplayTrigger::Forced => format!("{program} dlq retry {job} --force {item} --reason TEXT"),
     };
     match ruling.needs {
-        Some(Need::Ask) if asked == Asked::Forced => Some(retry()),
+        Some(NextAction::Ask) if asked == ReplayTrigger::Forced => Some(retry()),
         Some(need) => Some(next(program, job, item, need)),
         None => ruling.goal.map(|_| retry()),
     }

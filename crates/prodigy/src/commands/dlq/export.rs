@@ -5,16 +5,16 @@ use std::{io::Write as _, path::PathBuf};
 use prodigy_core::{dlq::DeadLetteredItem, ids::JobId};
 
 use super::{
-    chosen::ChoiceArgs,
+    chosen::EntryFilterArgs,
     form::{self, COLUMNS},
     queues::{each, of_jobs, queue_error, skipped},
     words::{ANY, UNSETTLED},
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
     output_file::{self, OutputFileError},
 };
 
@@ -24,20 +24,20 @@ use crate::{
 /// has a row for each entry; a cell that a spreadsheet would take for a formula has a quote
 /// in front of it.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ExportLettersArgs {
+pub(crate) struct DlqExportArgs {
     /// The job [default: all jobs of this repository]
     job: Option<JobId>,
 
     /// The form to write
     #[arg(long, value_enum, default_value = "jsonl")]
-    format: LetterForm,
+    format: DlqExportFormat,
 
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
     #[command(flatten)]
-    choice: ChoiceArgs,
+    choice: EntryFilterArgs,
 
     /// Also write entries that are resolved or dropped
     #[arg(long)]
@@ -45,7 +45,7 @@ pub(crate) struct ExportLettersArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum LetterForm {
+pub(crate) enum DlqExportFormat {
     /// One array of entries
     Json,
     /// One entry on each line
@@ -57,9 +57,9 @@ pub(crate) enum LetterForm {
 }
 
 pub(super) fn run(
-    args: &Args,
-    command: &ExportLettersArgs,
-    out: &mut Output,
+    args: &Cli,
+    command: &DlqExportArgs,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     match &command.output {
         None => export(args, command, out, |text, out| out.raw(text.as_bytes())),
@@ -80,19 +80,19 @@ pub(super) fn run(
 
 /// Writes the entries one by one.
 fn export(
-    args: &Args,
-    command: &ExportLettersArgs,
-    out: &mut Output,
-    mut write: impl FnMut(&str, &mut Output) -> Result<(), CliError>,
+    args: &Cli,
+    command: &DlqExportArgs,
+    out: &mut Console,
+    mut write: impl FnMut(&str, &mut Console) -> Result<(), CliError>,
 ) -> Result<Exit, CliError> {
     let chosen = command.choice.read()?;
     let mut jobs = of_jobs(args, command.job.as_ref())?;
     let statuses = if command.all { ANY } else { UNSETTLED };
     match command.format {
-        LetterForm::Json => write("[", out)?,
-        LetterForm::Jsonl => {}
-        LetterForm::Csv => write(&format!("{}\n", COLUMNS.join(",")), out)?,
-        LetterForm::Md => write("# Dead letters\n", out)?,
+        DlqExportFormat::Json => write("[", out)?,
+        DlqExportFormat::Jsonl => {}
+        DlqExportFormat::Csv => write(&format!("{}\n", COLUMNS.join(",")), out)?,
+        DlqExportFormat::Md => write("# Dead letters\n", out)?,
     }
     let mut between = "\n";
     each(&mut jobs, &chosen, statuses, out, |letters, heading, out| {
@@ -106,15 +106,15 @@ fn export(
             }
         };
         let text = match command.format {
-            LetterForm::Json => format!("{between}{}", line(&entry)),
-            LetterForm::Jsonl => format!("{}\n", line(&entry)),
-            LetterForm::Csv => form::row(&entry),
-            LetterForm::Md => form::page(&entry),
+            DlqExportFormat::Json => format!("{between}{}", line(&entry)),
+            DlqExportFormat::Jsonl => format!("{}\n", line(&entry)),
+            DlqExportFormat::Csv => form::row(&entry),
+            DlqExportFormat::Md => form::page(&entry),
         };
         between = ",\n";
         write(&text, out)
     })?;
-    if command.format == LetterForm::Json {
+    if command.format == DlqExportFormat::Json {
         write("\n]\n", out)?;
     }
     Ok(jobs.exit())

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use prodigy_core::ids::JobId;
 use prodigy_engine::{
-    dlq::{self, Queue, Report},
+    dlq::{self, DeadLetterStore, FsckReport},
     store::{self, Layout},
 };
 use serde_json::{Value, json};
@@ -14,14 +14,14 @@ use super::{
     words::SCHEMA_VERSION,
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{
         context::store_error,
         lookup::{find_job, layouts},
     },
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
 };
 
 /// Compare dead letters with the journal, and put them right
@@ -32,7 +32,7 @@ use crate::{
 ///
 /// Exit codes: 1 if something is wrong and was not put right.
 #[derive(clap::Args, Debug)]
-pub(crate) struct FsckArgs {
+pub(crate) struct DlqFsckArgs {
     /// The job [default: all jobs of this repository]
     job: Option<JobId>,
 
@@ -45,7 +45,7 @@ pub(crate) struct FsckArgs {
     json: bool,
 }
 
-pub(super) fn run(args: &Args, command: &FsckArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &DlqFsckArgs, out: &mut Console) -> Result<Exit, CliError> {
     let mut reports = Vec::new();
     let mut is_whole = true;
     for (layout, job) in jobs(args, command.job.as_ref())? {
@@ -79,22 +79,22 @@ pub(super) fn run(args: &Args, command: &FsckArgs, out: &mut Output) -> Result<E
 }
 
 /// Returns the jobs to look at: one whose files are all gone is one of them.
-fn jobs(args: &Args, job: Option<&JobId>) -> Result<Vec<(Layout, JobId)>, CliError> {
+fn jobs(args: &Cli, job: Option<&JobId>) -> Result<Vec<(Layout, JobId)>, CliError> {
     if let Some(job) = job {
         return Ok(vec![find_job(args, job)?]);
     }
     let mut found = Vec::new();
     for layout in layouts(args)? {
         let mut jobs: BTreeSet<_> = layout.jobs().map_err(store_error)?.into_iter().collect();
-        jobs.extend(Queue::jobs(&layout).map_err(queue_error)?);
+        jobs.extend(DeadLetterStore::jobs(&layout).map_err(queue_error)?);
         found.extend(jobs.into_iter().map(|job| (layout.clone(), job)));
     }
     Ok(found)
 }
 
 /// Says what was found: of all jobs, only those that have something to say.
-fn show(reports: &[(JobId, Report)], is_one: bool, out: &mut Output) -> Result<(), CliError> {
-    let told = |report: &Report| is_one || !report.is_clean() || !report.foreign.is_empty();
+fn show(reports: &[(JobId, FsckReport)], is_one: bool, out: &mut Console) -> Result<(), CliError> {
+    let told = |report: &FsckReport| is_one || !report.is_clean() || !report.foreign.is_empty();
     let mut entries = 0;
     for (job, report) in reports {
         entries += report.entries;
@@ -118,7 +118,7 @@ fn show(reports: &[(JobId, Report)], is_one: bool, out: &mut Output) -> Result<(
 }
 
 /// Returns what is wrong, in a line each: the word for it, where, and what.
-fn findings(report: &Report) -> Vec<(&'static str, String, String)> {
+fn findings(report: &FsckReport) -> Vec<(&'static str, String, String)> {
     let mut all = Vec::new();
     for item in &report.missing {
         all.push(("missing", item.to_string(), "its file is not there".to_owned()));
@@ -142,7 +142,7 @@ fn findings(report: &Report) -> Vec<(&'static str, String, String)> {
     all
 }
 
-fn document(job: &JobId, report: &Report) -> Value {
+fn document(job: &JobId, report: &FsckReport) -> Value {
     let damaged = report
         .damaged
         .iter()

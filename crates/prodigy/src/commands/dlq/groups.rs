@@ -5,22 +5,22 @@ use std::{collections::HashMap, time::Duration};
 use prodigy_core::{
     Timestamp,
     dlq::EntryStatus,
-    failure::{Class, FailureKind},
+    failure::{ReasonClass, ReasonCode},
     ids::{ItemId, JobId},
-    replay::Verdict,
+    replay::ReplayVerdict,
 };
-use prodigy_engine::dlq::Heading;
+use prodigy_engine::dlq::DeadLetterSummary;
 
 /// The age up to which an entry counts as recent.
 const RECENT: Duration = Duration::from_secs(3600);
 
 /// The dead letters of one cause.
-pub(super) struct Group {
+pub(super) struct CauseView {
     pub(super) signature: String,
     pub(super) pattern: String,
     /// That of the newest.
-    pub(super) reason: FailureKind,
-    pub(super) class: Class,
+    pub(super) reason: ReasonCode,
+    pub(super) class: ReasonClass,
     pub(super) count: u64,
     /// The number of entries that the policy lets be replayed without a change.
     pub(super) replayable: u64,
@@ -35,22 +35,27 @@ pub(super) struct Group {
 }
 
 /// Entries, gathered by cause.
-pub(super) struct Groups {
+pub(super) struct CauseIndex {
     now: Timestamp,
-    by_signature: HashMap<String, Group>,
+    by_signature: HashMap<String, CauseView>,
     pub(super) open: u64,
     pub(super) replaying: u64,
     pub(super) resolved: u64,
     pub(super) dropped: u64,
 }
 
-impl Groups {
+impl CauseIndex {
     pub(super) fn new(now: Timestamp) -> Self {
         Self { now, by_signature: HashMap::new(), open: 0, replaying: 0, resolved: 0, dropped: 0 }
     }
 
     /// Adds an entry and the policy's verdict; closed entries are only counted.
-    pub(super) fn take(&mut self, job: &JobId, heading: &Heading, verdict: Option<Verdict>) {
+    pub(super) fn take(
+        &mut self,
+        job: &JobId,
+        heading: &DeadLetterSummary,
+        verdict: Option<ReplayVerdict>,
+    ) {
         match heading.status {
             EntryStatus::Open => self.open += 1,
             EntryStatus::Replaying => self.replaying += 1,
@@ -63,7 +68,7 @@ impl Groups {
         let at = heading.last_attempt;
         let example = || (job.clone(), heading.item_id.clone());
         let signature = &heading.error_signature;
-        let group = self.by_signature.entry(signature.clone()).or_insert_with(|| Group {
+        let group = self.by_signature.entry(signature.clone()).or_insert_with(|| CauseView {
             signature: signature.clone(),
             pattern: heading.error_pattern.clone(),
             reason: heading.reason_code,
@@ -78,7 +83,7 @@ impl Groups {
         });
         group.is_of_one_job &= group.example.0 == *job;
         group.count += 1;
-        group.replayable += u64::from(verdict == Some(Verdict::Replay));
+        group.replayable += u64::from(verdict == Some(ReplayVerdict::Replay));
         group.recent += u64::from(self.now.checked_sub(RECENT).is_ok_and(|hour| at >= hour));
         group.first = group.first.min(at);
         if at > group.last {
@@ -95,7 +100,7 @@ impl Groups {
     }
 
     /// Returns the causes, the one with the most entries first.
-    pub(super) fn sorted(&self) -> Vec<&Group> {
+    pub(super) fn sorted(&self) -> Vec<&CauseView> {
         let mut groups: Vec<_> = self.by_signature.values().collect();
         groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.signature.cmp(&b.signature)));
         groups

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use prodigy_core::{
-    dlq::{DeadLetteredItem, Unreadable},
+    dlq::{DeadLetterError, DeadLetteredItem},
     ids::{ItemId, JobId},
 };
 use prodigy_engine::{dlq::entry_file, store};
@@ -11,10 +11,10 @@ use prodigy_engine::{dlq::entry_file, store};
 use super::{
     chosen::no_entry,
     layout::laid_out,
-    queues::{LONGEST, Letters, of_job},
+    queues::{JobDeadLetters, LONGEST, of_job},
 };
 use crate::{
-    cli::Args, commands::context::store_error, error::CliError, exit::Exit, output::Output,
+    cli::Cli, commands::context::store_error, error::CliError, exit::Exit, output::Console,
     report::shortened,
 };
 
@@ -26,7 +26,7 @@ const LIMIT: u64 = 256 * 1024 * 1024;
 /// The JSON goes to standard output, laid out anew and otherwise as it is in its file. Where
 /// the file is, and whether it was changed since it was written, is said on standard error.
 #[derive(clap::Args, Debug)]
-pub(crate) struct InspectArgs {
+pub(crate) struct DlqInspectArgs {
     /// The job
     job: JobId,
 
@@ -34,11 +34,15 @@ pub(crate) struct InspectArgs {
     item: String,
 }
 
-pub(super) fn run(args: &Args, command: &InspectArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &DlqInspectArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let letters = of_job(args, &command.job, out)?;
     let (path, text) = stored(&letters, &command.item)?;
     let read = DeadLetteredItem::read(&text, &entry_file(&path, &letters.job));
-    if matches!(read, Err(Unreadable::Shape(_))) {
+    if matches!(read, Err(DeadLetterError::Shape(_))) {
         out.raw(text.as_bytes())?;
     } else {
         out.raw(laid_out(&text).as_bytes())?;
@@ -49,7 +53,7 @@ pub(super) fn run(args: &Args, command: &InspectArgs, out: &mut Output) -> Resul
     let (verdict, exit) = match read {
         Ok(_) if is_old(&text) => ("none: it has an older shape".to_owned(), Exit::Success),
         Ok(_) => ("right".to_owned(), Exit::Success),
-        Err(Unreadable::Altered) => {
+        Err(DeadLetterError::Altered) => {
             ("wrong: the entry was changed since it was written".to_owned(), Exit::Failure)
         }
         Err(error) => {
@@ -64,8 +68,8 @@ pub(super) fn run(args: &Args, command: &InspectArgs, out: &mut Output) -> Resul
 }
 
 /// Returns the file of an entry and what is in it.
-fn stored(letters: &Letters, named: &str) -> Result<(PathBuf, String), CliError> {
-    let Letters { layout, job, queue } = letters;
+fn stored(letters: &JobDeadLetters, named: &str) -> Result<(PathBuf, String), CliError> {
+    let JobDeadLetters { layout, job, queue } = letters;
     let ids: Vec<ItemId> = named.parse().ok().into_iter().chain([ItemId::of_key(named)]).collect();
     for item in &ids {
         // Older programs kept the files one directory higher.

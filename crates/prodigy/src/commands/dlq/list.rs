@@ -3,24 +3,24 @@
 use prodigy_core::{
     dlq::EntryStatus,
     ids::{ItemId, JobId},
-    replay::Verdict,
+    replay::ReplayVerdict,
 };
-use prodigy_engine::dlq::Heading;
+use prodigy_engine::dlq::DeadLetterSummary;
 use serde_json::json;
 
 use super::{
-    chosen::{ChoiceArgs, Chosen},
+    chosen::{EntryFilter, EntryFilterArgs},
     outcome::word,
-    queues::{Jobs, Left, Letters, Reading, each, of_jobs},
-    table::{JsonList, Table},
+    queues::{DeadLetterJobs, EntryEvaluator, JobDeadLetters, RemainingEntries, each, of_jobs},
+    table::{JsonListWriter, TextTable},
     words::{ANY, UNSETTLED, note_next, pattern_parts, row_document, status_name},
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{context, jobs::minute},
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
 };
 
 /// So many entries are listed if nobody says how many.
@@ -33,12 +33,12 @@ const SHOWN: usize = 20;
 /// `prodigy dlq retry` takes the entry, or else what has to come first, such as `review`,
 /// `approval` or `quarantine`; `prodigy dlq plan` says why. The job may be running.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ListLettersArgs {
+pub(crate) struct DlqListArgs {
     /// The job [default: all jobs of this repository]
     job: Option<JobId>,
 
     #[command(flatten)]
-    choice: ChoiceArgs,
+    choice: EntryFilterArgs,
 
     /// Also list entries that are resolved or dropped
     #[arg(long)]
@@ -49,18 +49,14 @@ pub(crate) struct ListLettersArgs {
     json: bool,
 }
 
-pub(super) fn run(
-    args: &Args,
-    command: &ListLettersArgs,
-    out: &mut Output,
-) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &DlqListArgs, out: &mut Console) -> Result<Exit, CliError> {
     let mut chosen = command.choice.read()?;
     let mut jobs = of_jobs(args, command.job.as_ref())?;
     if command.json {
         return document(args, jobs, command, &chosen, out);
     }
     chosen.limit.get_or_insert(SHOWN);
-    let mut listing = Listing::new(command.job.is_none(), command.all);
+    let mut listing = EntryListPrinter::new(command.job.is_none(), command.all);
     let left = each(&mut jobs, &chosen, command.statuses(), out, |letters, heading, out| {
         listing.take(args, letters, &heading, out)
     })?;
@@ -74,13 +70,13 @@ pub(super) fn run(
     }
     let limit = chosen.limit.unwrap_or(SHOWN);
     match left {
-        Left::Nothing => {}
-        Left::Entries(left) if !command.all => {
+        RemainingEntries::Nothing => {}
+        RemainingEntries::Entries(left) if !command.all => {
             let all = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(left);
             out.note(format_args!("\nand {left} more; `--limit {all}` shows them all"));
         }
         // What is closed, and what matches, is not counted in advance.
-        Left::Entries(_) | Left::Some => {
+        RemainingEntries::Entries(_) | RemainingEntries::Some => {
             let more = limit.saturating_mul(5);
             out.note(format_args!("\nand more; `--limit {more}` shows more of them"));
         }
@@ -89,7 +85,7 @@ pub(super) fn run(
     Ok(jobs.exit())
 }
 
-impl ListLettersArgs {
+impl DlqListArgs {
     fn statuses(&self) -> &'static [EntryStatus] {
         if self.all { ANY } else { UNSETTLED }
     }
@@ -97,17 +93,17 @@ impl ListLettersArgs {
 
 /// Prints the entries as one document, as they are read.
 fn document(
-    args: &Args,
-    mut jobs: Jobs,
-    command: &ListLettersArgs,
-    chosen: &Chosen,
-    out: &mut Output,
+    args: &Cli,
+    mut jobs: DeadLetterJobs,
+    command: &DlqListArgs,
+    chosen: &EntryFilter,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let mut list = JsonList::begin("entries", out)?;
-    let mut reading: Option<(JobId, Reading)> = None;
+    let mut list = JsonListWriter::begin("entries", out)?;
+    let mut reading: Option<(JobId, EntryEvaluator)> = None;
     let left = each(&mut jobs, chosen, command.statuses(), out, |letters, heading, out| {
         if reading.as_ref().is_none_or(|(job, _)| *job != letters.job) {
-            reading = Some((letters.job.clone(), Reading::of(args, letters, out)));
+            reading = Some((letters.job.clone(), EntryEvaluator::of(args, letters, out)));
         }
         let known = reading.as_ref();
         let mut heading = heading;
@@ -115,24 +111,24 @@ fn document(
         let verdict = known.and_then(|(_, reading)| reading.verdict(letters, &heading));
         list.push(&row_document(&letters.job, &heading, verdict), out)
     })?;
-    list.end(&[("more", json!(!matches!(left, Left::Nothing)))], out)?;
+    list.end(&[("more", json!(!matches!(left, RemainingEntries::Nothing)))], out)?;
     Ok(jobs.exit())
 }
 
 /// A listing that is being printed.
-struct Listing {
+struct EntryListPrinter {
     /// Each job has a line above its entries.
     names_jobs: bool,
     names_status: bool,
-    table: Table,
+    table: TextTable,
     job: Option<JobId>,
-    reading: Option<Reading>,
+    reading: Option<EntryEvaluator>,
     /// The first entry, for the commands that make sense next.
     first: Option<(JobId, ItemId)>,
     rows: usize,
 }
 
-impl Listing {
+impl EntryListPrinter {
     fn new(names_jobs: bool, names_status: bool) -> Self {
         Self {
             names_jobs,
@@ -147,10 +143,10 @@ impl Listing {
 
     fn take(
         &mut self,
-        args: &Args,
-        letters: &Letters,
-        heading: &Heading,
-        out: &mut Output,
+        args: &Cli,
+        letters: &JobDeadLetters,
+        heading: &DeadLetterSummary,
+        out: &mut Console,
     ) -> Result<(), CliError> {
         if self.job.as_ref() != Some(&letters.job) {
             self.end(out)?;
@@ -161,7 +157,7 @@ impl Listing {
             }
             self.table = table(self.names_status);
             self.job = Some(letters.job.clone());
-            self.reading = Some(Reading::of(args, letters, out));
+            self.reading = Some(EntryEvaluator::of(args, letters, out));
         }
         let verdict = self.reading.as_ref().and_then(|known| known.verdict(letters, heading));
         let has_journal = self.reading.as_ref().is_some_and(|known| known.has_journal);
@@ -185,15 +181,15 @@ impl Listing {
         self.table.row(&cells, out)
     }
 
-    fn end(&mut self, out: &mut Output) -> Result<(), CliError> {
+    fn end(&mut self, out: &mut Console) -> Result<(), CliError> {
         self.table.write(out)
     }
 }
 
 /// Returns what the policy says about an entry, in a word.
-fn replay(verdict: Option<Verdict>) -> &'static str {
+fn replay(verdict: Option<ReplayVerdict>) -> &'static str {
     match verdict {
-        Some(Verdict::Replay) => "yes",
+        Some(ReplayVerdict::Replay) => "yes",
         Some(verdict) => word(verdict),
         None => "?",
     }
@@ -204,7 +200,7 @@ fn with_owner(word: &str, owner: Option<&str>) -> String {
     owner.map_or_else(|| word.to_owned(), |owner| format!("{word} ({owner})"))
 }
 
-fn table(names_status: bool) -> Table {
+fn table(names_status: bool) -> TextTable {
     let mut head = vec!["ITEM", "REASON", "REPLAY", "TRIES", "LAST FAILURE", "CAUSE"];
     let mut spare = ["TRIES", "LAST FAILURE", "REPLAY"];
     if names_status {
@@ -212,11 +208,11 @@ fn table(names_status: bool) -> Table {
         // The status says the most of it.
         spare = ["TRIES", "REPLAY", "LAST FAILURE"];
     }
-    Table::new(&head, &spare, 0)
+    TextTable::new(&head, &spare, 0)
 }
 
 /// Says why nothing is listed.
-fn nothing(command: &ListLettersArgs, chosen: &Chosen, out: &mut Output) {
+fn nothing(command: &DlqListArgs, chosen: &EntryFilter, out: &mut Console) {
     let place = match &command.job {
         Some(job) => format!("job `{job}` has"),
         None => "there are".to_owned(),
@@ -231,7 +227,7 @@ fn nothing(command: &ListLettersArgs, chosen: &Chosen, out: &mut Output) {
 }
 
 /// Returns what makes sense next, and the commands for it.
-fn next(args: &Args, listing: &Listing) -> Vec<(&'static str, String)> {
+fn next(args: &Cli, listing: &EntryListPrinter) -> Vec<(&'static str, String)> {
     let Some((job, item)) = &listing.first else { return Vec::new() };
     let program = context::program(args);
     let of_job = if listing.names_jobs { String::new() } else { format!(" {job}") };

@@ -44,9 +44,9 @@ pub(super) use self::{
     clear::{clear_closed, closed_entries},
     explain::explain,
     queues::queue_error,
-    table::{JsonList, Table},
+    table::{JsonListWriter, TextTable},
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Look into the items that were given up, and close or replay them
 ///
@@ -55,31 +55,31 @@ use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum DlqCommand {
     #[command(visible_alias = "ls")]
-    List(list::ListLettersArgs),
-    Show(show::ShowLetterArgs),
-    Inspect(inspect::InspectArgs),
-    Analyze(analyze::AnalyzeArgs),
-    Stats(stats::LetterStatsArgs),
-    Status(status::StatusArgs),
-    Export(export::ExportLettersArgs),
-    Check(check::CheckArgs),
-    Plan(Box<plan::PlanReplayArgs>),
+    List(list::DlqListArgs),
+    Show(show::DlqShowArgs),
+    Inspect(inspect::DlqInspectArgs),
+    Analyze(analyze::DlqAnalyzeArgs),
+    Stats(stats::DlqStatsArgs),
+    Status(status::DlqStatusArgs),
+    Export(export::DlqExportArgs),
+    Check(check::DlqCheckArgs),
+    Plan(Box<plan::DlqPlanArgs>),
     #[command(visible_alias = "replay")]
-    Retry(Box<retry::RetryArgs>),
-    Approvals(approvals::ApprovalsArgs),
-    Approve(approve::ApproveArgs),
-    Reject(reject::RejectArgs),
-    Adopt(adopt::AdoptArgs),
-    Quarantine(quarantine::QuarantineArgs),
-    Release(release::ReleaseArgs),
-    Edit(edit::EditArgs),
-    Drop(drop::DropArgs),
-    Clear(clear::ClearArgs),
-    Fsck(fsck::FsckArgs),
-    Drill(drill::DrillArgs),
+    Retry(Box<retry::DlqRetryArgs>),
+    Approvals(approvals::DlqApprovalsArgs),
+    Approve(approve::DlqApproveArgs),
+    Reject(reject::DlqRejectArgs),
+    Adopt(adopt::DlqAdoptArgs),
+    Quarantine(quarantine::DlqQuarantineArgs),
+    Release(release::DlqReleaseArgs),
+    Edit(edit::DlqEditArgs),
+    Drop(drop::DlqDropArgs),
+    Clear(clear::DlqClearArgs),
+    Fsck(fsck::DlqFsckArgs),
+    Drill(drill::DlqDrillArgs),
 }
 
-pub(super) fn run(args: &Args, command: &DlqCommand, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &DlqCommand, out: &mut Console) -> Result<Exit, CliError> {
     match command {
         DlqCommand::List(command) => list::run(args, command, out),
         DlqCommand::Show(command) => show::run(args, command, out),

@@ -6,23 +6,23 @@ use std::{
     sync::Arc,
 };
 
-use prodigy_core::{ids::JobId, replay::Verdict};
+use prodigy_core::{ids::JobId, replay::ReplayVerdict};
 use prodigy_engine::{
     clock,
-    dlq::{Heading, Queue},
+    dlq::{DeadLetterStore, DeadLetterSummary},
     store::JobLock,
 };
 use serde_json::{Value, json};
 
 use super::{
-    authority::Authority,
-    outcome::{Outcome, Outcomes, entries, next, word},
-    planning::{Passed, WhichArgs},
+    authority::ReplayContext,
+    outcome::{DecisionSummary, DecisionView, entries, next, word},
+    planning::{EntrySelectionArgs, SkippedEntries},
     queues::{find_to_replay, queue_error},
-    table::JsonList,
+    table::JsonListWriter,
 };
 use crate::{
-    cli::Args, commands::context, error::CliError, exit::Exit, output::Output, replay_policy,
+    cli::Cli, commands::context, error::CliError, exit::Exit, output::Console, replay_policy,
 };
 
 /// Show what a replay would do, and change nothing
@@ -34,12 +34,12 @@ use crate::{
 /// Exit codes: 0; 8 if everything that is meant waits for somebody to agree; 10 if nothing of
 /// it may be replayed.
 #[derive(clap::Args, Debug)]
-pub(crate) struct PlanReplayArgs {
+pub(crate) struct DlqPlanArgs {
     /// The job
     job: JobId,
 
     #[command(flatten)]
-    which: WhichArgs,
+    which: EntrySelectionArgs,
 
     /// The reason for the replay, as `--force` needs one
     #[arg(long, value_name = "TEXT")]
@@ -54,16 +54,12 @@ pub(crate) struct PlanReplayArgs {
     json: bool,
 }
 
-pub(super) fn run(
-    args: &Args,
-    command: &PlanReplayArgs,
-    out: &mut Output,
-) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &DlqPlanArgs, out: &mut Console) -> Result<Exit, CliError> {
     let (layout, job) = find_to_replay(args, &command.job)?;
-    let authority = Authority::of(args, &layout, &job, out)?;
-    let queue = Queue::open(&layout, &job).map_err(queue_error)?;
+    let authority = ReplayContext::of(args, &layout, &job, out)?;
+    let queue = DeadLetterStore::open(&layout, &job).map_err(queue_error)?;
     let is_running = JobLock::holder(&layout, &job).map_err(context::store_error)?.is_some();
-    let showing = Showing { program: context::program(args), job, queue, is_running };
+    let showing = ReplayPlanView { program: context::program(args), job, queue, is_running };
     match &command.policy {
         Some(candidate) => {
             showing.compare(&authority, &command.which, candidate, command.json, out)
@@ -73,27 +69,27 @@ pub(super) fn run(
 }
 
 /// A plan that is shown.
-pub(super) struct Showing {
+pub(super) struct ReplayPlanView {
     pub(super) program: String,
     pub(super) job: JobId,
-    pub(super) queue: Queue,
+    pub(super) queue: DeadLetterStore,
     pub(super) is_running: bool,
 }
 
-impl Showing {
+impl ReplayPlanView {
     /// Shows what would become of each entry.
     pub(super) fn show(
         &self,
-        authority: &Authority,
-        which: &WhichArgs,
+        authority: &ReplayContext,
+        which: &EntrySelectionArgs,
         as_json: bool,
-        out: &mut Output,
+        out: &mut Console,
     ) -> Result<Exit, CliError> {
         let Self { program, job, queue, is_running } = self;
         let mut bench = authority.bench(queue)?.while_running(*is_running);
         let meant = which.read(queue, job, clock::now())?;
-        let mut outcomes = Outcomes::default();
-        let mut list = if as_json { Some(JsonList::begin("entries", out)?) } else { None };
+        let mut outcomes = DecisionSummary::default();
+        let mut list = if as_json { Some(JsonListWriter::begin("entries", out)?) } else { None };
         let passed = meant.decide(queue, job, &mut bench, out, |heading, outcome, out| {
             match &mut list {
                 Some(list) => list.push(&outcome.document(program, job, heading), out)?,
@@ -117,7 +113,7 @@ impl Showing {
         Ok(exit(&outcomes, passed))
     }
 
-    fn summary(&self, outcomes: &Outcomes, passed: Passed, out: &mut Output) {
+    fn summary(&self, outcomes: &DecisionSummary, passed: SkippedEntries, out: &mut Console) {
         let Self { program, job, .. } = self;
         if outcomes.is_empty() && passed.interrupted == 0 {
             out.note(format_args!("no open dead letter of job `{job}` is meant"));
@@ -145,11 +141,11 @@ impl Showing {
     /// Shows what another policy would change.
     fn compare(
         &self,
-        authority: &Authority,
-        which: &WhichArgs,
+        authority: &ReplayContext,
+        which: &EntrySelectionArgs,
         candidate: &Path,
         as_json: bool,
-        out: &mut Output,
+        out: &mut Console,
     ) -> Result<Exit, CliError> {
         let Self { job, queue, is_running, .. } = self;
         let shown = candidate.display().to_string();
@@ -158,7 +154,7 @@ impl Showing {
         let mut bench = authority.bench(queue)?.while_running(*is_running);
         let mut other = authority.bench_of(queue, policy)?.while_running(*is_running);
         let meant = which.read(queue, job, clock::now())?;
-        let mut list = if as_json { Some(JsonList::begin("changes", out)?) } else { None };
+        let mut list = if as_json { Some(JsonListWriter::begin("changes", out)?) } else { None };
         let mut changes: BTreeMap<(&str, &str), u32> = BTreeMap::new();
         let (mut decided, now_is) = (0, clock::now());
         meant.decide(queue, job, &mut bench, out, |heading, now, out| {
@@ -211,13 +207,17 @@ impl Showing {
 }
 
 /// Prints what would become of an entry.
-fn line(heading: &Heading, outcome: &Outcome, out: &mut Output) -> Result<(), CliError> {
+fn line(
+    heading: &DeadLetterSummary,
+    outcome: &DecisionView,
+    out: &mut Console,
+) -> Result<(), CliError> {
     let forced = if outcome.is_forced { "  forced" } else { "" };
     let (word, item) = (word(outcome.verdict), &heading.item_id);
     out.line(format_args!("{word:<10} {item}{forced}  {}", outcome.sentence()))
 }
 
-fn change(now: &Outcome, then: &Outcome) -> Value {
+fn change(now: &DecisionView, then: &DecisionView) -> Value {
     json!({
         "item_id": now.item,
         "from": { "verdict": now.verdict, "rule": now.rule },
@@ -226,12 +226,12 @@ fn change(now: &Outcome, then: &Outcome) -> Value {
 }
 
 /// Returns how it ends if nothing that is meant may be replayed.
-pub(super) fn exit(outcomes: &Outcomes, passed: Passed) -> Exit {
-    let goes_on = [Verdict::Replay, Verdict::Adopt, Verdict::Check];
+pub(super) fn exit(outcomes: &DecisionSummary, passed: SkippedEntries) -> Exit {
+    let goes_on = [ReplayVerdict::Replay, ReplayVerdict::Adopt, ReplayVerdict::Check];
     let goes_on = goes_on.iter().any(|verdict| outcomes.count(*verdict) > 0);
     if goes_on || passed.interrupted > 0 || outcomes.is_empty() {
         Exit::Success
-    } else if outcomes.count(Verdict::Approval) > 0 {
+    } else if outcomes.count(ReplayVerdict::Approval) > 0 {
         Exit::AwaitingApproval
     } else {
         Exit::ReplayDenied

@@ -6,23 +6,23 @@ use prodigy_core::{
     Timestamp,
     dlq::EntryStatus,
     ids::{ItemId, JobId},
-    replay::{Asked, Verdict},
+    replay::{ReplayTrigger, ReplayVerdict},
 };
 use prodigy_engine::{
     clock,
-    dlq::{Bench, Heading, Queue},
+    dlq::{DeadLetterStore, DeadLetterSummary, ReplayEvaluator},
 };
 
 use super::{
-    chosen::{ChoiceArgs, Chosen, named},
-    outcome::Outcome,
+    chosen::{EntryFilter, EntryFilterArgs, named},
+    outcome::DecisionView,
     queues::skipped,
 };
-use crate::{error::CliError, output::Output};
+use crate::{error::CliError, output::Console};
 
 /// The flags that say which dead letters are to be replayed.
 #[derive(clap::Args, Debug)]
-pub(crate) struct WhichArgs {
+pub(crate) struct EntrySelectionArgs {
     /// The items, by id or key [default: all that are open]
     pub(super) items: Vec<String>,
 
@@ -51,8 +51,8 @@ pub(crate) struct WhichArgs {
 }
 
 /// The dead letters that are meant.
-pub(super) struct Meant {
-    chosen: Chosen,
+pub(super) struct EntrySelection {
+    chosen: EntryFilter,
     items: Vec<ItemId>,
     pub(super) forced: BTreeSet<ItemId>,
     asked_at: Timestamp,
@@ -60,22 +60,22 @@ pub(super) struct Meant {
 
 /// The selected entries without a decision.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Passed {
+pub(super) struct SkippedEntries {
     /// The number of interrupted replays: the process that ran them is gone.
     pub(super) interrupted: u32,
     /// The number of entries that another process replayed in the meantime.
     pub(super) meanwhile: u32,
 }
 
-impl WhichArgs {
+impl EntrySelectionArgs {
     /// Finds out which entries are meant.
     pub(super) fn read(
         &self,
-        queue: &Queue,
+        queue: &DeadLetterStore,
         job: &JobId,
         asked_at: Timestamp,
-    ) -> Result<Meant, CliError> {
-        let choice = ChoiceArgs::of(self.filter.clone(), self.signatures.clone(), self.limit);
+    ) -> Result<EntrySelection, CliError> {
+        let choice = EntryFilterArgs::of(self.filter.clone(), self.signatures.clone(), self.limit);
         let chosen = choice.read()?;
         let forced: BTreeSet<ItemId> = named(queue, job, &self.force)?.into_iter().collect();
         let mut items = named(queue, job, &self.items)?;
@@ -84,11 +84,11 @@ impl WhichArgs {
         }
         let mut seen = BTreeSet::new();
         items.retain(|item| seen.insert(item.clone()));
-        Ok(Meant { chosen, items, forced, asked_at })
+        Ok(EntrySelection { chosen, items, forced, asked_at })
     }
 }
 
-impl Meant {
+impl EntrySelection {
     /// Returns whether somebody named entries one by one.
     pub(super) fn names_items(&self) -> bool {
         !self.items.is_empty()
@@ -100,16 +100,16 @@ impl Meant {
     /// more: of two that are asked for at once, one takes it.
     pub(super) fn decide(
         &self,
-        queue: &Queue,
+        queue: &DeadLetterStore,
         job: &JobId,
-        bench: &mut Bench,
-        out: &mut Output,
-        mut each: impl FnMut(&Heading, Outcome, &mut Output) -> Result<(), CliError>,
-    ) -> Result<Passed, CliError> {
+        bench: &mut ReplayEvaluator,
+        out: &mut Console,
+        mut each: impl FnMut(&DeadLetterSummary, DecisionView, &mut Console) -> Result<(), CliError>,
+    ) -> Result<SkippedEntries, CliError> {
         let statuses = [EntryStatus::Open, EntryStatus::Replaying];
         let limit = self.chosen.limit.unwrap_or(usize::MAX);
         let now = clock::now();
-        let mut passed = Passed::default();
+        let mut passed = SkippedEntries::default();
         let mut taken = 0;
         for heading in self.chosen.pick(queue, &self.items, &statuses) {
             if taken >= limit {
@@ -131,7 +131,7 @@ impl Meant {
                 continue;
             }
             let outcome = self.ruling(queue, &heading, bench, now);
-            let goes_on = [Verdict::Replay, Verdict::Adopt, Verdict::Check];
+            let goes_on = [ReplayVerdict::Replay, ReplayVerdict::Adopt, ReplayVerdict::Check];
             taken += usize::from(goes_on.contains(&outcome.verdict));
             each(&heading, outcome, out)?;
         }
@@ -141,16 +141,16 @@ impl Meant {
     /// Decides over one entry.
     pub(super) fn ruling(
         &self,
-        queue: &Queue,
-        heading: &Heading,
-        bench: &mut Bench,
+        queue: &DeadLetterStore,
+        heading: &DeadLetterSummary,
+        bench: &mut ReplayEvaluator,
         now: Timestamp,
-    ) -> Outcome {
+    ) -> DecisionView {
         let is_forced = self.forced.contains(&heading.item_id);
-        let asked = if is_forced { Asked::Forced } else { Asked::Asked };
+        let asked = if is_forced { ReplayTrigger::Forced } else { ReplayTrigger::Asked };
         let ruling = bench.ruling(queue, heading, asked, now);
-        let outcome = Outcome::new(heading, &ruling, is_forced);
-        if outcome.verdict == Verdict::Replay {
+        let outcome = DecisionView::new(heading, &ruling, is_forced);
+        if outcome.verdict == ReplayVerdict::Replay {
             // What is replayed before it counts.
             bench.count(&heading.error_signature);
         }

@@ -1,17 +1,17 @@
 //! `prodigy dlq quarantine`.
 
-use prodigy_engine::dlq::Amendment;
+use prodigy_engine::dlq::DeadLetterAction;
 
-use super::by_hand::{NamedArgs, amend};
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use super::by_hand::{EntryActionArgs, amend};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Keep entries from being replayed until somebody releases them
 ///
 /// `prodigy dlq release` lets them be replayed again; so does `prodigy dlq edit`.
 #[derive(clap::Args, Debug)]
-pub(crate) struct QuarantineArgs {
+pub(crate) struct DlqQuarantineArgs {
     #[command(flatten)]
-    named: NamedArgs,
+    named: EntryActionArgs,
 
     /// The owner of the entries
     #[arg(long, value_name = "NAME")]
@@ -19,10 +19,10 @@ pub(crate) struct QuarantineArgs {
 }
 
 pub(super) fn run(
-    args: &Args,
-    command: &QuarantineArgs,
-    out: &mut Output,
+    args: &Cli,
+    command: &DlqQuarantineArgs,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let amendment = Amendment::Quarantine { owner: command.owner.clone() };
+    let amendment = DeadLetterAction::Quarantine { owner: command.owner.clone() };
     amend(args, &command.named, &amendment, "quarantined", out)
 }

@@ -6,24 +6,24 @@ use prodigy_core::{
     Timestamp,
     dlq::{DeadLetteredItem, EntryStatus},
     ids::JobId,
-    replay::{Asked, Ruling, Verdict},
+    replay::{ReplayDecision, ReplayTrigger, ReplayVerdict},
 };
 use prodigy_engine::{
     clock,
-    dlq::{self, Bench, Heading, Queue},
+    dlq::{self, DeadLetterStore, DeadLetterSummary, ReplayEvaluator},
     store::{self, Layout},
 };
 
-use super::{authority::bench_to_read, chosen::Chosen};
+use super::{authority::bench_to_read, chosen::EntryFilter};
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{
         context::{self, store_error},
         lookup::{all, find_job, here, job_error, layouts},
     },
     error::{CliError, explained},
     exit::Exit,
-    output::Output,
+    output::Console,
     report::shortened,
 };
 
@@ -31,13 +31,13 @@ use crate::{
 pub(super) const LONGEST: usize = 400;
 
 /// The dead letters of one job.
-pub(super) struct Letters {
+pub(super) struct JobDeadLetters {
     pub(super) layout: Layout,
     pub(super) job: JobId,
-    pub(super) queue: Queue,
+    pub(super) queue: DeadLetterStore,
 }
 
-impl Letters {
+impl JobDeadLetters {
     /// Returns whether the job has a journal; older programs, and homes that lost it, have none.
     pub(super) fn has_journal(&self) -> bool {
         self.layout.events_dir(&self.job).is_dir()
@@ -45,69 +45,81 @@ impl Letters {
 }
 
 /// The policy's verdicts on the entries of a job.
-pub(super) struct Reading {
-    bench: Option<Bench>,
+pub(super) struct EntryEvaluator {
+    bench: Option<ReplayEvaluator>,
     now: Timestamp,
     /// Entries of a job without a journal cannot be replayed.
     pub(super) has_journal: bool,
 }
 
-impl Reading {
+impl EntryEvaluator {
     /// Finds out what decides over the entries of a job.
-    pub(super) fn of(args: &Args, letters: &Letters, out: &mut Output) -> Self {
-        let Letters { layout, job, queue } = letters;
+    pub(super) fn of(args: &Cli, letters: &JobDeadLetters, out: &mut Console) -> Self {
+        let JobDeadLetters { layout, job, queue } = letters;
         let has_journal = letters.has_journal();
         let bench = if has_journal { bench_to_read(args, layout, job, queue, out) } else { None };
         Self { bench, now: clock::now(), has_journal }
     }
 
     /// Returns what the policy says about an entry, if that is known.
-    pub(super) fn ruling(&self, letters: &Letters, heading: &Heading) -> Option<Ruling<'_>> {
+    pub(super) fn ruling(
+        &self,
+        letters: &JobDeadLetters,
+        heading: &DeadLetterSummary,
+    ) -> Option<ReplayDecision<'_>> {
         let bench = self.bench.as_ref()?;
-        Some(bench.ruling(&letters.queue, heading, Asked::Asked, self.now))
+        Some(bench.ruling(&letters.queue, heading, ReplayTrigger::Asked, self.now))
     }
 
     /// Returns what the policy says about an entry, with all that is known of it.
-    pub(super) fn ruling_on(&self, entry: &DeadLetteredItem) -> Option<Ruling<'_>> {
-        Some(self.bench.as_ref()?.ruling_on(entry, Asked::Asked, self.now))
+    pub(super) fn ruling_on(&self, entry: &DeadLetteredItem) -> Option<ReplayDecision<'_>> {
+        Some(self.bench.as_ref()?.ruling_on(entry, ReplayTrigger::Asked, self.now))
     }
 
     /// Returns what becomes of an entry, if that is known.
-    pub(super) fn verdict(&self, letters: &Letters, heading: &Heading) -> Option<Verdict> {
+    pub(super) fn verdict(
+        &self,
+        letters: &JobDeadLetters,
+        heading: &DeadLetterSummary,
+    ) -> Option<ReplayVerdict> {
         self.ruling(letters, heading).map(|ruling| ruling.verdict)
     }
 }
 
 /// Opens the dead letters of one job.
-pub(super) fn of_job(args: &Args, job: &JobId, out: &mut Output) -> Result<Letters, CliError> {
+pub(super) fn of_job(
+    args: &Cli,
+    job: &JobId,
+    out: &mut Console,
+) -> Result<JobDeadLetters, CliError> {
     let (layout, job) = find(args, job)?;
-    let queue = Queue::open(&layout, &job).map_err(queue_error)?;
+    let queue = DeadLetterStore::open(&layout, &job).map_err(queue_error)?;
     warn_if_behind(&job, &queue, out);
-    Ok(Letters { layout, job, queue })
+    Ok(JobDeadLetters { layout, job, queue })
 }
 
 /// Opens the dead letters of one job, or of every job of this repository that has some, the
 /// newest first. One job that cannot be read does not hide the others.
 ///
 /// They are opened one by one as they are asked for.
-pub(super) fn of_jobs(args: &Args, job: Option<&JobId>) -> Result<Jobs, CliError> {
+pub(super) fn of_jobs(args: &Cli, job: Option<&JobId>) -> Result<DeadLetterJobs, CliError> {
     if let Some(job) = job {
-        return Ok(Jobs { left: vec![find(args, job)?], skipped: 0 });
+        return Ok(DeadLetterJobs { left: vec![find(args, job)?], skipped: 0 });
     }
     let mut left = Vec::new();
     for layout in layouts(args)? {
-        let mut jobs = Queue::jobs(&layout).map_err(queue_error)?;
+        let mut jobs = DeadLetterStore::jobs(&layout).map_err(queue_error)?;
         // Jobs of older programs have no journal; they are older than any that has one.
         let by_age = layout.jobs().map_err(store_error)?;
         let age: HashMap<_, _> = by_age.iter().zip(1_usize..).collect();
         jobs.sort_by_key(|job| age.get(job).copied().unwrap_or(0));
         left.extend(jobs.into_iter().map(|job| (layout.clone(), job)));
     }
-    Ok(Jobs { left, skipped: 0 })
+    Ok(DeadLetterJobs { left, skipped: 0 })
 }
 
 /// Finds a job whose entries are to be replayed; one without a journal names the way out.
-pub(super) fn find_to_replay(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliError> {
+pub(super) fn find_to_replay(args: &Cli, job: &JobId) -> Result<(Layout, JobId), CliError> {
     find_job(args, job).map_err(|error| {
         if find(args, job).is_err() {
             return error;
@@ -132,11 +144,11 @@ pub(super) fn ways_out(program: &str, job: &JobId) -> [String; 2] {
 }
 
 /// Finds a job by its id; one that only has dead letters, from an older program, is one too.
-fn find(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliError> {
+fn find(args: &Cli, job: &JobId) -> Result<(Layout, JobId), CliError> {
     find_job(args, job).or_else(|error| {
         let home = context::home(args)?;
         for layout in here(&home)?.into_iter().chain(all(&home)?) {
-            if Queue::jobs(&layout).map_err(queue_error)?.contains(job) {
+            if DeadLetterStore::jobs(&layout).map_err(queue_error)?.contains(job) {
                 return Ok((layout, job.clone()));
             }
         }
@@ -145,26 +157,26 @@ fn find(args: &Args, job: &JobId) -> Result<(Layout, JobId), CliError> {
 }
 
 /// The jobs whose dead letters are asked for; the next one stands last.
-pub(super) struct Jobs {
+pub(super) struct DeadLetterJobs {
     left: Vec<(Layout, JobId)>,
     /// The number of queues that could not be read, or only in part.
     pub(super) skipped: u32,
 }
 
-impl Jobs {
+impl DeadLetterJobs {
     /// Returns the exit code of a listing: what could not be read is an error, not nothing.
     pub(super) fn exit(&self) -> Exit {
         if self.skipped == 0 { Exit::Success } else { Exit::Failure }
     }
 
     /// Opens the next one that can be opened, and names those that cannot.
-    pub(super) fn next(&mut self, out: &mut Output) -> Option<Letters> {
+    pub(super) fn next(&mut self, out: &mut Console) -> Option<JobDeadLetters> {
         while let Some((layout, job)) = self.left.pop() {
-            match Queue::open(&layout, &job) {
+            match DeadLetterStore::open(&layout, &job) {
                 Ok(queue) => {
                     warn_if_behind(&job, &queue, out);
                     self.skipped += u32::from(queue.unreadable().is_some());
-                    return Some(Letters { layout, job, queue });
+                    return Some(JobDeadLetters { layout, job, queue });
                 }
                 Err(error) => {
                     self.skipped += 1;
@@ -177,7 +189,7 @@ impl Jobs {
 }
 
 /// The entries beyond the requested number.
-pub(super) enum Left {
+pub(super) enum RemainingEntries {
     /// Nothing.
     Nothing,
     /// So many entries.
@@ -190,12 +202,12 @@ pub(super) enum Left {
 ///
 /// An entry that cannot be read is named and left out.
 pub(super) fn each(
-    jobs: &mut Jobs,
-    chosen: &Chosen,
+    jobs: &mut DeadLetterJobs,
+    chosen: &EntryFilter,
     statuses: &[EntryStatus],
-    out: &mut Output,
-    mut take: impl FnMut(&Letters, Heading, &mut Output) -> Result<(), CliError>,
-) -> Result<Left, CliError> {
+    out: &mut Console,
+    mut take: impl FnMut(&JobDeadLetters, DeadLetterSummary, &mut Console) -> Result<(), CliError>,
+) -> Result<RemainingEntries, CliError> {
     let mut room = chosen.limit.unwrap_or(usize::MAX);
     while let Some(letters) = jobs.next(out) {
         let mut taken = 0;
@@ -207,9 +219,9 @@ pub(super) fn each(
                     while let Some(letters) = jobs.next(out) {
                         left += letters.queue.open_entries();
                     }
-                    return Ok(Left::Entries(left));
+                    return Ok(RemainingEntries::Entries(left));
                 }
-                Ok(_) if room == 0 => return Ok(Left::Some),
+                Ok(_) if room == 0 => return Ok(RemainingEntries::Some),
                 Ok(heading) => {
                     room -= 1;
                     taken += 1;
@@ -218,16 +230,16 @@ pub(super) fn each(
             }
         }
     }
-    Ok(Left::Nothing)
+    Ok(RemainingEntries::Nothing)
 }
 
 /// Says that something could not be read and was left out.
-pub(super) fn skipped(job: &JobId, error: &CliError, out: &mut Output) {
+pub(super) fn skipped(job: &JobId, error: &CliError, out: &mut Console) {
     out.note(format_args!("warning: job `{job}`: {}", explained(error)));
 }
 
 /// Warns that the files say less than the journal.
-fn warn_if_behind(job: &JobId, queue: &Queue, out: &mut Output) {
+fn warn_if_behind(job: &JobId, queue: &DeadLetterStore, out: &mut Console) {
     if let Some(error) = queue.unreadable() {
         let why = explained(error);
         out.note(format_args!(

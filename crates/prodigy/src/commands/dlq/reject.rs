@@ -3,10 +3,10 @@
 use prodigy_core::replay::approval::Vote;
 
 use super::{
-    answering::{AnswerArgs, Taken},
+    answering::{VoteArgs, VoteReceipt},
     authority::said,
 };
-use crate::{cli::Args, commands::context, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, commands::context, error::CliError, exit::Exit, output::Console};
 
 /// Refuse the replay of a dead letter
 ///
@@ -16,18 +16,23 @@ use crate::{cli::Args, commands::context, error::CliError, exit::Exit, output::O
 ///
 /// Exit codes: 0 if it counts, 1 if it is refused, 75 if another process works on the job.
 #[derive(clap::Args, Debug)]
-pub(crate) struct RejectArgs {
+pub(crate) struct DlqRejectArgs {
     #[command(flatten)]
-    answer: AnswerArgs,
+    answer: VoteArgs,
 
     /// The reason to record
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
-pub(super) fn run(args: &Args, command: &RejectArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &DlqRejectArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let reason = said(&command.reason)?;
-    let Taken { entry, answered, by } = command.answer.answer(args, Vote::Reject, reason, out)?;
+    let VoteReceipt { entry, answered, by } =
+        command.answer.answer(args, Vote::Reject, reason, out)?;
     let (job, item) = (&entry.job_id, &entry.item_id);
     out.line(format_args!("rejected  {item} as {by} ({})", answered.identity))?;
     out.flush()?;

@@ -1,20 +1,24 @@
 //! `prodigy dlq release`.
 
-use prodigy_engine::dlq::Amendment;
+use prodigy_engine::dlq::DeadLetterAction;
 
-use super::by_hand::{NamedArgs, amend};
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use super::by_hand::{EntryActionArgs, amend};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Let entries be replayed that are in quarantine
 ///
 /// It is for entries whose trouble was mended where prodigy does not see it. Until they fail
 /// again, the quarantine does not hold for them, whoever or whatever put them into it.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ReleaseArgs {
+pub(crate) struct DlqReleaseArgs {
     #[command(flatten)]
-    named: NamedArgs,
+    named: EntryActionArgs,
 }
 
-pub(super) fn run(args: &Args, command: &ReleaseArgs, out: &mut Output) -> Result<Exit, CliError> {
-    amend(args, &command.named, &Amendment::Release, "released", out)
+pub(super) fn run(
+    args: &Cli,
+    command: &DlqReleaseArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
+    amend(args, &command.named, &DeadLetterAction::Release, "released", out)
 }

@@ -3,74 +3,74 @@
 use std::collections::BTreeSet;
 
 use prodigy_core::{
-    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewAuditRecord},
     ids::{ItemId, JobId},
-    replay::Verdict,
+    replay::ReplayVerdict,
 };
 use prodigy_engine::{
     clock,
-    dlq::{Amendment, Heading, Queue, Requested, Wanted},
+    dlq::{DeadLetterAction, DeadLetterStore, DeadLetterSummary, PendingApproval, ReplayBatch},
     store::JobLock,
 };
 
 use super::{
-    authority::{Authority, amend_error, append},
-    outcome::{NAMED, Outcome, Outcomes, entries},
+    authority::{ReplayContext, amend_error, append},
+    outcome::{DecisionSummary, DecisionView, NAMED, entries},
     plan,
-    planning::{Meant, Passed},
+    planning::{EntrySelection, SkippedEntries},
     queues::queue_error,
 };
 use crate::{
     commands::jobs::second,
     error::CliError,
     exit::Exit,
-    output::Output,
-    report::{count, exit_code::RetryRest},
+    output::Console,
+    report::{count, exit_code::UnreplayedEntries},
 };
 
 /// The decisions over the selected dead letters.
-pub(super) struct Plan {
+pub(super) struct ReplayPlan {
     /// Those that are replayed.
-    pub(super) wanted: Wanted,
+    pub(super) wanted: ReplayBatch,
     /// Those of which has to be found out what they changed outside.
     pub(super) check: Vec<ItemId>,
     /// Those whose work counts as done.
-    adopt: Vec<Outcome>,
+    adopt: Vec<DecisionView>,
     /// Those that somebody has to agree to.
     approval: Vec<ItemId>,
     /// The others, each by itself if they were named.
-    denied: Vec<Outcome>,
+    denied: Vec<DecisionView>,
     /// All of them.
-    outcomes: Outcomes,
+    outcomes: DecisionSummary,
     /// The entries that are not replayed.
-    refused: Outcomes,
-    pub(super) passed: Passed,
+    refused: DecisionSummary,
+    pub(super) passed: SkippedEntries,
 }
 
-impl Plan {
+impl ReplayPlan {
     /// Decides over the dead letters that are meant.
     pub(super) fn make(
-        authority: &Authority,
-        queue: &Queue,
+        authority: &ReplayContext,
+        queue: &DeadLetterStore,
         job: &JobId,
-        meant: &Meant,
+        meant: &EntrySelection,
         is_verbose: bool,
-        out: &mut Output,
+        out: &mut Console,
     ) -> Result<Self, CliError> {
         let mut plan = Self {
-            wanted: Wanted::default(),
+            wanted: ReplayBatch::default(),
             check: Vec::new(),
             adopt: Vec::new(),
             approval: Vec::new(),
             denied: Vec::new(),
-            outcomes: Outcomes::default(),
-            refused: Outcomes::default(),
-            passed: Passed::default(),
+            outcomes: DecisionSummary::default(),
+            refused: DecisionSummary::default(),
+            passed: SkippedEntries::default(),
         };
         let mut bench = authority.bench(queue)?;
         let is_named = meant.names_items();
         plan.passed = meant.decide(queue, job, &mut bench, out, |heading, outcome, out| {
-            if is_verbose && outcome.verdict == Verdict::Replay {
+            if is_verbose && outcome.verdict == ReplayVerdict::Replay {
                 tell(heading, out);
             }
             plan.take(heading, outcome, is_named);
@@ -79,24 +79,24 @@ impl Plan {
         Ok(plan)
     }
 
-    fn take(&mut self, heading: &Heading, outcome: Outcome, is_named: bool) {
+    fn take(&mut self, heading: &DeadLetterSummary, outcome: DecisionView, is_named: bool) {
         self.outcomes.add(outcome.clone());
         match outcome.verdict {
-            Verdict::Replay => self.wanted.add(heading),
-            Verdict::Check => self.check.push(outcome.item),
-            Verdict::Adopt => self.adopt.push(outcome),
-            Verdict::Approval => {
+            ReplayVerdict::Replay => self.wanted.add(heading),
+            ReplayVerdict::Check => self.check.push(outcome.item),
+            ReplayVerdict::Adopt => self.adopt.push(outcome),
+            ReplayVerdict::Approval => {
                 self.approval.push(outcome.item.clone());
                 self.refused.add(outcome);
             }
-            Verdict::Review
-            | Verdict::Quarantine
-            | Verdict::Later
-            | Verdict::Limit
-            | Verdict::Never
-            | Verdict::Running
-            | Verdict::Closed
-            | Verdict::Damaged => {
+            ReplayVerdict::Review
+            | ReplayVerdict::Quarantine
+            | ReplayVerdict::Later
+            | ReplayVerdict::Limit
+            | ReplayVerdict::Never
+            | ReplayVerdict::Running
+            | ReplayVerdict::Closed
+            | ReplayVerdict::Damaged => {
                 if is_named {
                     self.denied.push(outcome.clone());
                 }
@@ -106,15 +106,15 @@ impl Plan {
     }
 
     /// Returns what is not replayed and decides over the exit code all the same.
-    pub(super) fn rest(&self) -> RetryRest {
-        RetryRest {
+    pub(super) fn rest(&self) -> UnreplayedEntries {
+        UnreplayedEntries {
             has_adopted: !self.adopt.is_empty(),
             awaits_approval: !self.approval.is_empty(),
         }
     }
 
     /// Says that nothing is replayed.
-    pub(super) fn nothing(&self, job: &JobId, out: &mut Output) -> Exit {
+    pub(super) fn nothing(&self, job: &JobId, out: &mut Console) -> Exit {
         if self.outcomes.is_empty() {
             out.note(format_args!(
                 "nothing to replay: no open dead letter of job `{job}` is meant"
@@ -127,8 +127,8 @@ impl Plan {
 }
 
 /// Says who has to agree to a replay.
-fn waiting(request: &Requested) -> String {
-    let Requested { item, group, missing, expires_at, is_kept, .. } = request;
+fn waiting(request: &PendingApproval) -> String {
+    let PendingApproval { item, group, missing, expires_at, is_kept, .. } = request;
     let until = second(*expires_at);
     if *missing == 0 {
         return format!(
@@ -142,34 +142,34 @@ fn waiting(request: &Requested) -> String {
 }
 
 /// Shows an entry that is replayed, and how it failed before.
-fn tell(heading: &Heading, out: &mut Output) {
-    let Heading { item_id, reason_code, error_pattern, attempts, .. } = heading;
+fn tell(heading: &DeadLetterSummary, out: &mut Console) {
+    let DeadLetterSummary { item_id, reason_code, error_pattern, attempts, .. } = heading;
     let after = count(*attempts, "attempt");
     out.note(format_args!("· {item_id}  {reason_code} after {after}: {error_pattern}"));
 }
 
 /// The context in which entries that are not replayed are handled.
-pub(super) struct Handling<'a> {
-    pub(super) authority: &'a Authority,
+pub(super) struct RetryActions<'a> {
+    pub(super) authority: &'a ReplayContext,
     pub(super) program: &'a str,
     pub(super) job: &'a JobId,
-    pub(super) queue: &'a Queue,
+    pub(super) queue: &'a DeadLetterStore,
     pub(super) lock: &'a JobLock,
     pub(super) reason: Option<&'a str>,
     /// Those that somebody takes on themselves.
     pub(super) forced: &'a BTreeSet<ItemId>,
 }
 
-impl Handling<'_> {
+impl RetryActions<'_> {
     /// Takes what was changed outside for the work done.
-    pub(super) fn adopt(&self, plan: &Plan, out: &mut Output) -> Result<(), CliError> {
+    pub(super) fn adopt(&self, plan: &ReplayPlan, out: &mut Console) -> Result<(), CliError> {
         if plan.adopt.is_empty() {
             return Ok(());
         }
         let items: Vec<ItemId> = plan.adopt.iter().map(|outcome| outcome.item.clone()).collect();
         let reason = self.reason.unwrap_or("all that it was to change outside is changed");
         let identity = IdentityKind::Asserted;
-        let amendment = Amendment::Adopt;
+        let amendment = DeadLetterAction::Adopt;
         let adopted =
             self.authority.amend(Some(self.lock), &items, &amendment, identity, reason)?;
         for item in adopted {
@@ -179,7 +179,7 @@ impl Handling<'_> {
     }
 
     /// Asks for the agreements that are missing, and says what to type to give them.
-    pub(super) fn ask(&self, plan: &Plan, out: &mut Output) -> Result<(), CliError> {
+    pub(super) fn ask(&self, plan: &ReplayPlan, out: &mut Console) -> Result<(), CliError> {
         if plan.approval.is_empty() {
             return Ok(());
         }
@@ -192,7 +192,8 @@ impl Handling<'_> {
         let requested = requested.map_err(amend_error)?;
         for request in requested.iter().take(NAMED) {
             out.note(waiting(request));
-            let (program, job, Requested { item, digest, .. }) = (self.program, self.job, request);
+            let (program, job, PendingApproval { item, digest, .. }) =
+                (self.program, self.job, request);
             if request.missing > 0 {
                 let approve = format!("dlq approve {job} {item} --expect {digest}");
                 out.note(format_args!("  then: {program} {approve}"));
@@ -209,7 +210,7 @@ impl Handling<'_> {
     }
 
     /// Says what is not replayed, and records that it was denied.
-    pub(super) fn deny(&self, plan: &Plan, out: &mut Output) -> Result<(), CliError> {
+    pub(super) fn deny(&self, plan: &ReplayPlan, out: &mut Console) -> Result<(), CliError> {
         let records = self.denials(plan)?;
         if !records.is_empty() {
             append(&self.authority.audit()?, records)?;
@@ -223,9 +224,9 @@ impl Handling<'_> {
     }
 
     /// Returns a record for each entry that was named, or one for those of a rule together.
-    fn denials(&self, plan: &Plan) -> Result<Vec<NewRecord>, CliError> {
+    fn denials(&self, plan: &ReplayPlan) -> Result<Vec<NewAuditRecord>, CliError> {
         if !plan.denied.is_empty() {
-            let record = |outcome: &Outcome| {
+            let record = |outcome: &DecisionView| {
                 let entry = self.queue.entry(&outcome.item).map_err(queue_error)?;
                 let mut record = self.denial(outcome);
                 record.entry = outcome.item.to_string();
@@ -235,7 +236,7 @@ impl Handling<'_> {
             return plan.denied.iter().map(record).collect();
         }
         let groups = plan.refused.groups();
-        let denied = groups.filter(|group| group.first.verdict != Verdict::Approval);
+        let denied = groups.filter(|group| group.first.verdict != ReplayVerdict::Approval);
         Ok(denied
             .map(|group| {
                 let mut record = self.denial(&group.first);
@@ -245,7 +246,7 @@ impl Handling<'_> {
             .collect())
     }
 
-    fn denial(&self, outcome: &Outcome) -> NewRecord {
+    fn denial(&self, outcome: &DecisionView) -> NewAuditRecord {
         let mut record = self.authority.record(AuditAction::Replay);
         record.decision = Some(super::outcome::word(outcome.verdict).to_owned());
         record.rule = Some(outcome.rule.clone());

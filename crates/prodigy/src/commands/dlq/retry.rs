@@ -4,36 +4,36 @@ use std::{num::NonZeroU32, path::PathBuf, thread, time::Duration};
 
 use prodigy_core::{
     audit::{AuditAction, IdentityKind},
-    event::{Mode, OptionChanges},
+    event::{JobMode, OptionChanges},
     ids::JobId,
-    replay::{Rate, Velocity},
+    replay::{Rate, ReplayVelocity},
     workflow::{Body, Workflow},
 };
 use prodigy_engine::{
     clock,
-    dlq::Queue,
+    dlq::DeadLetterStore,
     lost_end::refuse_lost_end,
-    run::{self, Check, Replay, Resumption, Which},
+    run::{self, EffectCheckRequest, JobResume, ReplayRequest, ReplayScope},
     store::{self, JobLock, Layout},
 };
 
 use super::{
-    authority::Authority,
-    plan::Showing,
-    planning::WhichArgs,
+    authority::ReplayContext,
+    plan::ReplayPlanView,
+    planning::EntrySelectionArgs,
     queues::{find_to_replay, queue_error},
-    replaying::{self, Plan},
+    replaying::{self, ReplayPlan},
     unfinished::is_unfinished,
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{context, lookup::job_error, place, resume, setup},
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
     output_file,
     report::exit_code::ExitRules,
-    workflow_file::File,
+    workflow_file::WorkflowFile,
 };
 
 /// The most items that are replayed at once unless somebody says otherwise.
@@ -58,12 +58,12 @@ const CANARY: [u32; 2] = [1, 5];
 ///
 /// For example, `prodigy dlq retry JOB || prodigy dlq show JOB` shows why none succeeded.
 #[derive(clap::Args, Debug)]
-pub(crate) struct RetryArgs {
+pub(crate) struct DlqRetryArgs {
     /// The job
     job: JobId,
 
     #[command(flatten)]
-    which: WhichArgs,
+    which: EntrySelectionArgs,
 
     /// Replay this many at once [default: 5, or fewer if the workflow or the policy says so]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -123,26 +123,30 @@ pub(crate) struct RetryArgs {
     json: bool,
 }
 
-pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &DlqRetryArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let asked_at = clock::now();
     if let Some(path) = &command.junit {
         output_file::check(path)?;
     }
     let (layout, job) = find_to_replay(args, &command.job)?;
     let started = context::started(&layout, &job)?;
-    if started.mode == Mode::Sequential {
+    if started.mode == JobMode::Sequential {
         let message = format!("job `{job}` has no items, so nothing of it can be a dead letter");
         return Err(CliError::new(Exit::Usage, message)
             .with_hint(format!("`prodigy resume {job}` takes up a step that failed")));
     }
     let stored = crate::workflow_file::stored(&layout.state_dir(&job))?;
     let file = resume::current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
-    let authority = Authority::with(args, &layout, &job, Some(&file), out)?;
+    let authority = ReplayContext::with(args, &layout, &job, Some(&file), out)?;
     let program = context::program(args);
     let reason = command.reason.as_deref().map(|reason| authority.masked(reason));
     if command.dry_run {
-        let queue = Queue::open(&layout, &job).map_err(queue_error)?;
-        let showing = Showing { program, job, queue, is_running: false };
+        let queue = DeadLetterStore::open(&layout, &job).map_err(queue_error)?;
+        let showing = ReplayPlanView { program, job, queue, is_running: false };
         return showing.show(&authority, &command.which, command.json, out);
     }
     setup::require_trust(&authority.repo)?;
@@ -150,12 +154,12 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
     place::confirm(&layout, &job, command.here, &format!("prodigy dlq retry {job}"), out)?;
     let mut lock = wait(command, &layout, &job, out)?;
     refuse_lost_end(&layout, &job).map_err(|error| job_error(&job, error))?;
-    let mut queue = Queue::open_held(&layout, &job, &lock).map_err(queue_error)?;
+    let mut queue = DeadLetterStore::open_held(&layout, &job, &lock).map_err(queue_error)?;
     let meant = command.which.read(&queue, &job, asked_at)?;
-    let mut plan = Plan::make(&authority, &queue, &job, &meant, command.verbose, out)?;
+    let mut plan = ReplayPlan::make(&authority, &queue, &job, &meant, command.verbose, out)?;
     if !plan.check.is_empty() {
         drop(queue);
-        let asked = Check {
+        let asked = EffectCheckRequest {
             job: job.clone(),
             lock,
             items: Some(plan.check.clone()),
@@ -165,10 +169,10 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
         };
         look(args, command, &authority, &file, asked, out)?;
         lock = wait(command, &layout, &job, out)?;
-        queue = Queue::open_held(&layout, &job, &lock).map_err(queue_error)?;
-        plan = Plan::make(&authority, &queue, &job, &meant, false, out)?;
+        queue = DeadLetterStore::open_held(&layout, &job, &lock).map_err(queue_error)?;
+        plan = ReplayPlan::make(&authority, &queue, &job, &meant, false, out)?;
     }
-    let handling = replaying::Handling {
+    let handling = replaying::RetryActions {
         authority: &authority,
         program: &program,
         job: &job,
@@ -188,12 +192,12 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
     }
     drop(queue);
     let rest = plan.rest();
-    let resumption = Resumption {
+    let resumption = JobResume {
         job: job.clone(),
         lock,
         changed: resume::changed(&file, &stored, &started),
-        replay: Some(Replay {
-            which: Which::Asked { wanted: plan.wanted, forced: meant.forced },
+        replay: Some(ReplayRequest {
+            which: ReplayScope::Asked { wanted: plan.wanted, forced: meant.forced },
             rerun_reduce: command.rerun_reduce,
             by: authority.by.clone(),
             identity: IdentityKind::Asserted,
@@ -216,12 +220,12 @@ pub(super) fn run(args: &Args, command: &RetryArgs, out: &mut Output) -> Result<
 
 /// Returns where the replays take place.
 fn world(
-    args: &Args,
-    command: &RetryArgs,
-    authority: &Authority,
-    file: &File,
-) -> Result<setup::World, CliError> {
-    Ok(setup::World {
+    args: &Cli,
+    command: &DlqRetryArgs,
+    authority: &ReplayContext,
+    file: &WorkflowFile,
+) -> Result<setup::RunSetup, CliError> {
+    Ok(setup::RunSetup {
         verbose: false,
         home: context::prepared_home(args)?,
         repo: authority.repo.clone(),
@@ -235,12 +239,12 @@ fn world(
 
 /// Finds out what entries may have changed outside.
 fn look(
-    args: &Args,
-    command: &RetryArgs,
-    authority: &Authority,
-    file: &File,
-    asked: Check,
-    out: &mut Output,
+    args: &Cli,
+    command: &DlqRetryArgs,
+    authority: &ReplayContext,
+    file: &WorkflowFile,
+    asked: EffectCheckRequest,
+    out: &mut Console,
 ) -> Result<(), CliError> {
     let world = world(args, command, authority, file)?;
     for effect in authority.check(args, world, file.clone(), asked, out)? {
@@ -252,7 +256,7 @@ fn look(
 }
 
 /// Returns how fast is replayed: as the policy says, or as was asked for if that is slower.
-fn velocity(command: &RetryArgs, policy: &Velocity, out: &mut Output) -> Velocity {
+fn velocity(command: &DlqRetryArgs, policy: &ReplayVelocity, out: &mut Console) -> ReplayVelocity {
     let mut velocity = policy.clone();
     if let Some(rate) = command.rate {
         match policy.rate.filter(|most| most.interval() > rate.interval()) {
@@ -282,10 +286,10 @@ fn at_once(wanted: Option<u32>, workflow: &Workflow) -> Option<NonZeroU32> {
 
 /// Takes the job's lock as soon as nobody else works on the job.
 fn wait(
-    command: &RetryArgs,
+    command: &DlqRetryArgs,
     layout: &Layout,
     job: &JobId,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<JobLock, CliError> {
     let mut is_told = false;
     loop {

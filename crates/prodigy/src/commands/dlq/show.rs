@@ -3,7 +3,7 @@
 use prodigy_core::{
     dlq::DeadLetteredItem,
     ids::JobId,
-    replay::{Ruling, Verdict},
+    replay::{ReplayDecision, ReplayVerdict},
 };
 use prodigy_engine::clock;
 use serde_json::json;
@@ -12,18 +12,18 @@ use super::{
     advice::suggestion,
     chosen::entry_of,
     entry,
-    groups::Groups,
+    groups::CauseIndex,
     layout::laid_out,
-    queues::{Letters, Reading, of_job, queue_error, skipped},
-    table::Table,
+    queues::{EntryEvaluator, JobDeadLetters, of_job, queue_error, skipped},
+    table::TextTable,
     words::{SCHEMA_VERSION, group_document, note_next, pattern_parts, totals},
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{context, jobs::second},
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
 };
 
 /// Show one dead letter, or those of a job at a glance
@@ -32,7 +32,7 @@ use crate::{
 /// item, what was left behind and where, whether it can be replayed, and what to type next.
 /// Without: the causes, and how many items died of each. The job may be running.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ShowLetterArgs {
+pub(crate) struct DlqShowArgs {
     /// The job
     job: JobId,
 
@@ -44,17 +44,13 @@ pub(crate) struct ShowLetterArgs {
     json: bool,
 }
 
-pub(super) fn run(
-    args: &Args,
-    command: &ShowLetterArgs,
-    out: &mut Output,
-) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &DlqShowArgs, out: &mut Console) -> Result<Exit, CliError> {
     let letters = of_job(args, &command.job, out)?;
     let Some(item) = &command.item else {
         return overview(args, &letters, command.json, out);
     };
     let entry = entry_of(&letters.queue, &letters.job, item)?;
-    let reading = Reading::of(args, &letters, out);
+    let reading = EntryEvaluator::of(args, &letters, out);
     let ruling = reading.ruling_on(&entry);
     if command.json {
         out.raw(document(&letters, &entry, ruling.as_ref()).as_bytes())?;
@@ -70,15 +66,19 @@ pub(super) fn run(
 /// Returns an entry as JSON, with what to do about it.
 ///
 /// The item is kept as it was written: it may hold what no value of ours can.
-fn document(letters: &Letters, entry: &DeadLetteredItem, ruling: Option<&Ruling<'_>>) -> String {
+fn document(
+    letters: &JobDeadLetters,
+    entry: &DeadLetteredItem,
+    ruling: Option<&ReplayDecision<'_>>,
+) -> String {
     let verdict = ruling.map(|ruling| ruling.verdict);
     let more = json!({
         "schema_version": SCHEMA_VERSION,
         "file": letters.queue.file(&entry.item_id).display().to_string(),
-        "can_replay": verdict == Some(Verdict::Replay),
+        "can_replay": verdict == Some(ReplayVerdict::Replay),
         "verdict": verdict,
         "rule": ruling.map(|ruling| &ruling.rule.name),
-        "why": ruling.map(Ruling::explain),
+        "why": ruling.map(ReplayDecision::explain),
         "suggestion": suggestion(entry.reason_code),
     });
     let more = more.to_string();
@@ -88,14 +88,14 @@ fn document(letters: &Letters, entry: &DeadLetteredItem, ruling: Option<&Ruling<
 
 /// Shows how many items died, and of what.
 fn overview(
-    args: &Args,
-    letters: &Letters,
+    args: &Cli,
+    letters: &JobDeadLetters,
     as_json: bool,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let job = &letters.job;
-    let mut groups = Groups::new(clock::now());
-    let reading = Reading::of(args, letters, out);
+    let mut groups = CauseIndex::new(clock::now());
+    let reading = EntryEvaluator::of(args, letters, out);
     for heading in letters.queue.headings() {
         match heading {
             Ok(heading) => groups.take(job, &heading, reading.verdict(letters, &heading)),
@@ -125,7 +125,7 @@ fn overview(
         out.line("")?;
     }
     let head = ["COUNT", "REASON", "REPLAY", "EXAMPLE", "CAUSE"];
-    let mut table = Table::new(&head, &["REPLAY"], 0);
+    let mut table = TextTable::new(&head, &["REPLAY"], 0);
     for group in &sorted {
         let replay = match group.replayable {
             0 => "no".to_owned(),
@@ -147,7 +147,7 @@ fn overview(
 }
 
 /// Returns what makes sense next, and the commands for it.
-fn next(args: &Args, job: &JobId, groups: &Groups) -> Vec<(&'static str, String)> {
+fn next(args: &Cli, job: &JobId, groups: &CauseIndex) -> Vec<(&'static str, String)> {
     let program = context::program(args);
     let mut next = Vec::new();
     if let Some(group) = groups.sorted().first() {

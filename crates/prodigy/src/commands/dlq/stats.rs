@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use prodigy_core::{Timestamp, dlq::DeadLetteredItem, ids::JobId, replay::Verdict};
-use prodigy_engine::{clock, dlq::Heading};
+use prodigy_core::{Timestamp, dlq::DeadLetteredItem, ids::JobId, replay::ReplayVerdict};
+use prodigy_engine::{clock, dlq::DeadLetterSummary};
 use serde_json::json;
 
 use super::{
-    groups::Groups,
-    queues::{Letters, Reading, of_jobs, queue_error, skipped},
+    groups::CauseIndex,
+    queues::{EntryEvaluator, JobDeadLetters, of_jobs, queue_error, skipped},
     words::{SCHEMA_VERSION, UNSETTLED, class_name, pattern_parts, totals},
 };
-use crate::{cli::Args, commands::jobs::second, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, commands::jobs::second, error::CliError, exit::Exit, output::Console};
 
 /// Count dead letters by status and reason
 ///
 /// Reasons are counted for entries that are not closed; attempts and costs are those of all
 /// entries. The job may be running.
 #[derive(clap::Args, Debug)]
-pub(crate) struct LetterStatsArgs {
+pub(crate) struct DlqStatsArgs {
     /// The job [default: all jobs of this repository]
     job: Option<JobId>,
 
@@ -28,15 +28,15 @@ pub(crate) struct LetterStatsArgs {
 }
 
 pub(super) fn run(
-    args: &Args,
-    command: &LetterStatsArgs,
-    out: &mut Output,
+    args: &Cli,
+    command: &DlqStatsArgs,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let mut jobs = of_jobs(args, command.job.as_ref())?;
-    let mut tally = Tally::new();
+    let mut tally = DlqStatsView::new();
     while let Some(letters) = jobs.next(out) {
         tally.jobs += 1;
-        let reading = Reading::of(args, &letters, out);
+        let reading = EntryEvaluator::of(args, &letters, out);
         for heading in letters.queue.headings() {
             match heading {
                 Ok(heading) => {
@@ -52,9 +52,9 @@ pub(super) fn run(
 }
 
 /// The counts of dead letters.
-struct Tally {
+struct DlqStatsView {
     jobs: u32,
-    groups: Groups,
+    groups: CauseIndex,
     reasons: BTreeMap<String, u64>,
     classes: BTreeMap<String, u64>,
     error_types: BTreeMap<String, u64>,
@@ -65,11 +65,11 @@ struct Tally {
     cost_usd: f64,
 }
 
-impl Tally {
+impl DlqStatsView {
     fn new() -> Self {
         Self {
             jobs: 0,
-            groups: Groups::new(clock::now()),
+            groups: CauseIndex::new(clock::now()),
             reasons: BTreeMap::new(),
             classes: BTreeMap::new(),
             error_types: BTreeMap::new(),
@@ -82,10 +82,10 @@ impl Tally {
 
     fn take(
         &mut self,
-        letters: &Letters,
-        heading: &Heading,
-        verdict: Option<Verdict>,
-        out: &mut Output,
+        letters: &JobDeadLetters,
+        heading: &DeadLetterSummary,
+        verdict: Option<ReplayVerdict>,
+        out: &mut Console,
     ) {
         self.groups.take(&letters.job, heading, verdict);
         self.attempts += u64::from(heading.attempts);
@@ -105,7 +105,7 @@ impl Tally {
         *self.error_types.entry(error_type.to_owned()).or_default() += 1;
     }
 
-    fn document(&self, out: &mut Output) -> Result<(), CliError> {
+    fn document(&self, out: &mut Console) -> Result<(), CliError> {
         let document = json!({
             "schema_version": SCHEMA_VERSION,
             "jobs": self.jobs,
@@ -128,7 +128,7 @@ impl Tally {
         out.raw(format!("{document:#}\n").as_bytes())
     }
 
-    fn show(&self, names_jobs: bool, out: &mut Output) -> Result<(), CliError> {
+    fn show(&self, names_jobs: bool, out: &mut Console) -> Result<(), CliError> {
         let mut facts = vec![("entries", totals(&self.groups))];
         if names_jobs {
             facts.insert(0, ("jobs", self.jobs.to_string()));

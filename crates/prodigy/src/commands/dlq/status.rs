@@ -7,10 +7,10 @@ mod shown;
 use std::path::PathBuf;
 
 use prodigy_core::{
-    audit::Verified,
+    audit::AuditVerification,
     ids::JobId,
     replay::{
-        Alerts, Sighting, Vitals,
+        AlertRules, DlqHealth, HealthSample,
         alerts::{Alert, alerts},
     },
 };
@@ -18,11 +18,11 @@ use prodigy_engine::{audit, clock, git::Repo, store::Layout};
 
 use super::queues::{of_jobs, queue_error, skipped};
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{context, lookup::layouts},
     error::{CliError, explained},
     exit::Exit,
-    output::Output,
+    output::Console,
     replay_policy,
     trust::{self, ContentSource, RepoContent},
 };
@@ -38,7 +38,7 @@ use crate::{
 /// Exit codes: with `--check`, 0 if all is well, 1 if there is an alert, 2 if a side effect is
 /// unknown for too long or the audit trail is broken.
 #[derive(clap::Args, Debug)]
-pub(crate) struct StatusArgs {
+pub(crate) struct DlqStatusArgs {
     /// The job [default: all jobs of this repository]
     job: Option<JobId>,
 
@@ -62,9 +62,9 @@ pub(crate) struct StatusArgs {
 const GONE: &str = "it is gone, although journals hold replays";
 
 /// All that is known.
-struct Status<'a> {
+struct DlqHealthView<'a> {
     job: Option<&'a JobId>,
-    vitals: Vitals,
+    vitals: DlqHealth,
     alerts: Vec<Alert>,
     /// The number of records of the audit trail, if it is intact and there is a repository to
     /// check it against.
@@ -74,11 +74,15 @@ struct Status<'a> {
     is_partial: bool,
 }
 
-pub(super) fn run(args: &Args, command: &StatusArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &DlqStatusArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let repo = std::env::current_dir().ok().and_then(|path| Repo::discover(&path).ok());
     let rules = match &repo {
         Some(repo) => rules(repo, out)?,
-        None => Alerts::usual(),
+        None => AlertRules::usual(),
     };
     if let (true, Some(_), Some(repo)) = (command.check, &rules.hook, &repo) {
         trust::require(&RepoContent::read(repo.root()), ContentSource::Policy)?;
@@ -109,28 +113,28 @@ pub(super) fn run(args: &Args, command: &StatusArgs, out: &mut Output) -> Result
 }
 
 /// Returns what is worth an alert in a repository.
-fn rules(repo: &Repo, out: &mut Output) -> Result<Alerts, CliError> {
+fn rules(repo: &Repo, out: &mut Console) -> Result<AlertRules, CliError> {
     let said = replay_policy::load(repo.root(), out)?.alerts;
     // A policy that says nothing about alerts does not mean that nobody wants to know.
-    Ok(if said == Alerts::default() { Alerts::usual() } else { said })
+    Ok(if said == AlertRules::default() { AlertRules::usual() } else { said })
 }
 
 /// Looks at every entry and at the audit trail.
 fn look<'a>(
-    args: &Args,
-    command: &'a StatusArgs,
+    args: &Cli,
+    command: &'a DlqStatusArgs,
     repo: Option<&Repo>,
-    rules: &Alerts,
-    out: &mut Output,
-) -> Result<Status<'a>, CliError> {
+    rules: &AlertRules,
+    out: &mut Console,
+) -> Result<DlqHealthView<'a>, CliError> {
     let job = command.job.as_ref();
-    let mut vitals = Vitals::new(clock::now());
+    let mut vitals = DlqHealth::new(clock::now());
     let mut is_partial = false;
     let mut jobs = of_jobs(args, job)?;
     while let Some(letters) = jobs.next(out) {
         for heading in letters.queue.headings() {
             match heading {
-                Ok(heading) => vitals.take(&Sighting {
+                Ok(heading) => vitals.take(&HealthSample {
                     job: &letters.job,
                     item: &heading.item_id,
                     status: heading.status,
@@ -156,27 +160,27 @@ fn look<'a>(
     if let Some(repo) = repo {
         let layout = context::layout(&context::home(args)?, repo)?;
         match audit::verify(&layout, repo) {
-            Ok(Verified::Whole { head, .. }) if head.seq == 0 => {
+            Ok(AuditVerification::Whole { head, .. }) if head.seq == 0 => {
                 match audit::review(&layout).map(|review| review.unrecorded.is_empty()) {
                     Ok(true) => records = Some(0),
                     Ok(false) => vitals.audit_fault = Some(GONE.to_owned()),
                     Err(error) => vitals.audit_fault = Some(explained(&error)),
                 }
             }
-            Ok(Verified::Whole { head, .. }) => records = Some(head.seq),
+            Ok(AuditVerification::Whole { head, .. }) => records = Some(head.seq),
             Ok(verified) => vitals.audit_fault = shown::fault(&verified),
             Err(error) => vitals.audit_fault = Some(explained(&error)),
         }
     }
     let alerts = alerts(&vitals, rules);
-    Ok(Status { job, vitals, alerts, records, program: context::program(args), is_partial })
+    Ok(DlqHealthView { job, vitals, alerts, records, program: context::program(args), is_partial })
 }
 
 /// Counts what was decided over replays.
 fn take_records(
     layout: &Layout,
     job: Option<&JobId>,
-    vitals: &mut Vitals,
+    vitals: &mut DlqHealth,
 ) -> Result<(), audit::Error> {
     for record in audit::read(layout)? {
         let record = match record {
@@ -192,7 +196,7 @@ fn take_records(
     Ok(())
 }
 
-impl Status<'_> {
+impl DlqHealthView<'_> {
     /// Returns the exit code, as monitoring systems know it: all is well, a warning, critical.
     fn exit(&self) -> Exit {
         if self.alerts.iter().any(|alert| alert.kind.is_grave()) {

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr as _;
 use super::words::SCHEMA_VERSION;
 use crate::{
     error::CliError,
-    output::{Output, one_line},
+    output::{Console, one_line},
     report::{padded, shortened},
 };
 
@@ -18,7 +18,7 @@ const LEAST_TEXT: usize = 28;
 const GAP: usize = 2;
 
 /// A table whose last column is text that takes what room there is.
-pub(in crate::commands) struct Table {
+pub(in crate::commands) struct TextTable {
     head: Vec<&'static str>,
     /// The columns that give way on a narrow terminal, the first of them first.
     spare: Vec<&'static str>,
@@ -28,7 +28,7 @@ pub(in crate::commands) struct Table {
     begun: bool,
 }
 
-impl Table {
+impl TextTable {
     pub(in crate::commands) fn new(
         head: &[&'static str],
         spare: &[&'static str],
@@ -48,7 +48,7 @@ impl Table {
     pub(in crate::commands) fn row(
         &mut self,
         cells: &[String],
-        out: &mut Output,
+        out: &mut Console,
     ) -> Result<(), CliError> {
         let cells: Vec<_> = cells.iter().map(|cell| one_line(cell)).collect();
         for (width, cell) in self.widths.iter_mut().zip(&cells) {
@@ -59,7 +59,7 @@ impl Table {
     }
 
     /// Writes what is held back.
-    pub(in crate::commands) fn write(&mut self, out: &mut Output) -> Result<(), CliError> {
+    pub(in crate::commands) fn write(&mut self, out: &mut Console) -> Result<(), CliError> {
         let room = out.width();
         let shown = self.shown(room);
         if !self.begun && !self.held.is_empty() {
@@ -118,13 +118,13 @@ impl Table {
 }
 
 /// A JSON document with one long list, as `{:#}` would show it, written as it comes.
-pub(in crate::commands) struct JsonList {
+pub(in crate::commands) struct JsonListWriter {
     empty: bool,
 }
 
-impl JsonList {
+impl JsonListWriter {
     /// Begins the document.
-    pub(in crate::commands) fn begin(name: &str, out: &mut Output) -> Result<Self, CliError> {
+    pub(in crate::commands) fn begin(name: &str, out: &mut Console) -> Result<Self, CliError> {
         let head = format!("{{\n  \"schema_version\": {SCHEMA_VERSION},\n  {}: [", json!(name));
         out.raw(head.as_bytes())?;
         Ok(Self { empty: true })
@@ -134,7 +134,7 @@ impl JsonList {
     pub(in crate::commands) fn push(
         &mut self,
         value: &Value,
-        out: &mut Output,
+        out: &mut Console,
     ) -> Result<(), CliError> {
         let between = if self.empty { "\n" } else { ",\n" };
         self.empty = false;
@@ -145,7 +145,7 @@ impl JsonList {
     pub(in crate::commands) fn end(
         self,
         more: &[(&str, Value)],
-        out: &mut Output,
+        out: &mut Console,
     ) -> Result<(), CliError> {
         let mut text = if self.empty { "]" } else { "\n  ]" }.to_owned();
         for (name, value) in more {

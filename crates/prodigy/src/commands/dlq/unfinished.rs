@@ -2,9 +2,9 @@
 
 use prodigy_core::{
     ids::JobId,
-    job::{End, Job},
+    job::{Job, JobOutcome},
 };
-use prodigy_engine::store::{Layout, Reader};
+use prodigy_engine::store::{JournalReader, Layout};
 
 use crate::{
     commands::context::store_error,
@@ -16,10 +16,10 @@ use crate::{
 /// done: a replay was killed or stopped between its last item and the merge.
 pub(super) fn is_unfinished(layout: &Layout, job: &JobId) -> Result<bool, CliError> {
     let mut fold = Job::default();
-    for record in Reader::open(layout, job).map_err(store_error)? {
+    for record in JournalReader::open(layout, job).map_err(store_error)? {
         let record = record.map_err(store_error)?;
         fold.apply(&record).map_err(|error| CliError::new(Exit::Failure, explained(&error)))?;
     }
-    let is_over = matches!(fold.end, Some(End::Completed(_)));
+    let is_over = matches!(fold.end, Some(JobOutcome::Completed(_)));
     Ok(!is_over && fold.map.is_some_and(|map| map.is_finished()))
 }

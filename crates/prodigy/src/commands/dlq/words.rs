@@ -1,15 +1,15 @@
 //! Dead letters in words and in JSON.
 
-use prodigy_core::{dlq::EntryStatus, failure::Class, ids::JobId, replay::Verdict};
-use prodigy_engine::dlq::Heading;
+use prodigy_core::{dlq::EntryStatus, failure::ReasonClass, ids::JobId, replay::ReplayVerdict};
+use prodigy_engine::dlq::DeadLetterSummary;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
     advice::suggestion,
-    groups::{Group, Groups},
+    groups::{CauseIndex, CauseView},
 };
-use crate::{error::CliError, output::Output};
+use crate::{error::CliError, output::Console};
 
 /// The version of the JSON documents.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -23,7 +23,7 @@ pub(super) const ANY: &[EntryStatus] =
     &[EntryStatus::Open, EntryStatus::Replaying, EntryStatus::Resolved, EntryStatus::Dropped];
 
 /// Returns the name of a class, as users write it.
-pub(super) fn class_name(class: Class) -> String {
+pub(super) fn class_name(class: ReasonClass) -> String {
     name_of(class)
 }
 
@@ -49,7 +49,11 @@ pub(super) fn pattern_parts(pattern: &str) -> (&str, &str) {
 }
 
 /// Returns what a heading says as JSON, the job, and what the policy says.
-pub(super) fn row_document(job: &JobId, heading: &Heading, verdict: Option<Verdict>) -> Value {
+pub(super) fn row_document(
+    job: &JobId,
+    heading: &DeadLetterSummary,
+    verdict: Option<ReplayVerdict>,
+) -> Value {
     let mut document = json!({ "job_id": job, "verdict": verdict });
     if let (Value::Object(fields), Ok(Value::Object(more))) =
         (&mut document, serde_json::to_value(heading))
@@ -61,7 +65,7 @@ pub(super) fn row_document(job: &JobId, heading: &Heading, verdict: Option<Verdi
 }
 
 /// Returns what there is to say of a cause, as JSON.
-pub(super) fn group_document(group: &Group) -> Value {
+pub(super) fn group_document(group: &CauseView) -> Value {
     let (error_type, _) = pattern_parts(&group.pattern);
     json!({
         "error_signature": group.signature,
@@ -80,7 +84,7 @@ pub(super) fn group_document(group: &Group) -> Value {
 }
 
 /// Names what makes sense next, each with the command for it.
-pub(super) fn note_next(next: &[(&str, String)], out: &mut Output) -> Result<(), CliError> {
+pub(super) fn note_next(next: &[(&str, String)], out: &mut Console) -> Result<(), CliError> {
     if next.is_empty() {
         return Ok(());
     }
@@ -95,7 +99,7 @@ pub(super) fn note_next(next: &[(&str, String)], out: &mut Output) -> Result<(),
 }
 
 /// Says how many entries there are.
-pub(super) fn totals(groups: &Groups) -> String {
+pub(super) fn totals(groups: &CauseIndex) -> String {
     let mut parts = vec![format!("{} open", groups.open)];
     if groups.replayable() > 0 {
         parts.push(format!("{} of them can be replayed", groups.replayable()));

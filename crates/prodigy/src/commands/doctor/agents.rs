@@ -3,11 +3,11 @@
 use std::{env, ffi::OsString, path::Path, time::Duration};
 
 use prodigy_core::workflow::AgentConfig;
-use prodigy_engine::process::{Quick, quick};
+use prodigy_engine::process::{HelperCommand, quick};
 
-use super::{Check, Level, on_path};
+use super::{CheckLevel, DoctorCheck, on_path};
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::agents::known,
     config::{Config, repo_root},
     trust::{self, RepoContent},
@@ -17,56 +17,58 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Says which agents are there; a workflow may need none of them.
-pub(super) fn agents(args: &Args) -> Vec<Check> {
+pub(super) fn agents(args: &Cli) -> Vec<DoctorCheck> {
     let here = env::current_dir().unwrap_or_default();
     let root = repo_root(&here);
     let config = match Config::load(args, root.as_deref()) {
         Ok(config) => config,
-        Err(error) => return vec![Check::new(Level::Fail, "agents", error.to_string())],
+        Err(error) => return vec![DoctorCheck::new(CheckLevel::Fail, "agents", error.to_string())],
     };
     let mut checks = Vec::new();
     for line in root.iter().flat_map(|root| trust::lines(&RepoContent::read(root))) {
-        let level = if line.starts_with("trusted") { Level::Ok } else { Level::Warn };
-        checks.push(Check::new(level, "trust", line));
+        let level = if line.starts_with("trusted") { CheckLevel::Ok } else { CheckLevel::Warn };
+        checks.push(DoctorCheck::new(level, "trust", line));
     }
     let before = checks.len();
     let mut missing = Vec::new();
     for (name, agent) in known(&config) {
         let Some(program) = agent.program() else {
-            checks.push(Check::new(Level::Ok, "agents", format!("{name}: built in")));
+            checks.push(DoctorCheck::new(CheckLevel::Ok, "agents", format!("{name}: built in")));
             continue;
         };
         match on_path(program) {
             Some(path) => {
                 let (level, version) = version(&agent, &here);
                 let detail = format!("{name}: {}{version}", path.display());
-                checks.push(Check::new(level, "agents", detail));
+                checks.push(DoctorCheck::new(level, "agents", detail));
             }
             None if config.agents.contains_key(&name) => {
                 let detail = format!("{name}: the program `{program}` is not installed");
-                checks.push(Check::new(Level::Warn, "agents", detail));
+                checks.push(DoctorCheck::new(CheckLevel::Warn, "agents", detail));
             }
             None => missing.push(name),
         }
     }
     if checks.len() == before {
         let detail = format!("none of {} found: shell steps work without", missing.join(", "));
-        checks.push(Check::new(Level::Warn, "agents", detail));
+        checks.push(DoctorCheck::new(CheckLevel::Warn, "agents", detail));
     }
     checks
 }
 
 /// Asks a program that we know for its version; others might take the question for work.
-fn version(agent: &AgentConfig, here: &Path) -> (Level, String) {
+fn version(agent: &AgentConfig, here: &Path) -> (CheckLevel, String) {
     let command = match agent {
         AgentConfig::Claude(claude) => &claude.command,
         AgentConfig::Codex(codex) => &codex.command,
-        AgentConfig::Command(_) | AgentConfig::Simulated(_) => return (Level::Ok, String::new()),
+        AgentConfig::Command(_) | AgentConfig::Simulated(_) => {
+            return (CheckLevel::Ok, String::new());
+        }
     };
     let words: Vec<OsString> = command.iter().map(OsString::from).collect();
-    let Some((program, args)) = words.split_first() else { return (Level::Ok, String::new()) };
+    let Some((program, args)) = words.split_first() else { return (CheckLevel::Ok, String::new()) };
     let args: Vec<OsString> = args.iter().cloned().chain(["--version".into()]).collect();
-    let asked = quick(&Quick {
+    let asked = quick(&HelperCommand {
         program,
         args: &args,
         cwd: here,
@@ -79,9 +81,9 @@ fn version(agent: &AgentConfig, here: &Path) -> (Level, String) {
             let text = String::from_utf8_lossy(&said.stdout);
             let line = text.lines().next().map(str::trim).unwrap_or_default();
             let known = if line.is_empty() { "it does not say its version" } else { line };
-            (Level::Ok, format!(", {known}"))
+            (CheckLevel::Ok, format!(", {known}"))
         }
-        Ok(said) => (Level::Warn, format!(", `--version` exited with code {}", said.status)),
-        Err(error) => (Level::Warn, format!(", its version is not known: {error}")),
+        Ok(said) => (CheckLevel::Warn, format!(", `--version` exited with code {}", said.status)),
+        Err(error) => (CheckLevel::Warn, format!(", its version is not known: {error}")),
     }
 }

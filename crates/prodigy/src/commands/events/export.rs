@@ -2,16 +2,16 @@
 
 use std::{io::Write as _, path::PathBuf};
 
-use prodigy_core::{event::Record, ids::JobId};
-use prodigy_engine::store::Reader;
+use prodigy_core::{event::EventRecord, ids::JobId};
+use prodigy_engine::store::JournalReader;
 use serde_json::Value;
 
 use super::super::lookup::{find_job, job_error};
 use crate::{
-    cli::Args,
+    cli::Cli,
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
     output_file::{self, OutputFileError},
 };
 
@@ -30,13 +30,13 @@ const COLUMNS: &[&str] = &[
 ];
 
 #[derive(clap::Args, Debug)]
-pub(crate) struct ExportArgs {
+pub(crate) struct EventsExportArgs {
     /// The job
     job: JobId,
 
     /// The form to write
     #[arg(long, value_enum, default_value = "jsonl")]
-    format: ExportFormat,
+    format: EventsExportFormat,
 
     /// Write to this file instead of standard output
     #[arg(long, short, value_name = "FILE")]
@@ -44,7 +44,7 @@ pub(crate) struct ExportArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum ExportFormat {
+pub(crate) enum EventsExportFormat {
     /// One record on each line
     Jsonl,
     /// One array of records
@@ -53,10 +53,14 @@ pub(crate) enum ExportFormat {
     Csv,
 }
 
-pub(super) fn run(args: &Args, command: &ExportArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &EventsExportArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let (layout, job) = find_job(args, &command.job)?;
     let failed = |error| job_error(&job, error);
-    let records = Reader::open(&layout, &job).map_err(failed)?;
+    let records = JournalReader::open(&layout, &job).map_err(failed)?;
     let records = records.map(|record| record.map_err(failed));
     match &command.output {
         None => export(records, command.format, |text| out.raw(text.as_bytes()))?,
@@ -75,27 +79,27 @@ pub(super) fn run(args: &Args, command: &ExportArgs, out: &mut Output) -> Result
 
 /// Writes records one by one, so that any number of them takes no memory.
 fn export(
-    records: impl Iterator<Item = Result<Record, CliError>>,
-    format: ExportFormat,
+    records: impl Iterator<Item = Result<EventRecord, CliError>>,
+    format: EventsExportFormat,
     mut write: impl FnMut(&str) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     match format {
-        ExportFormat::Jsonl => {}
-        ExportFormat::Json => write("[")?,
-        ExportFormat::Csv => write(&format!("{},details\n", COLUMNS.join(",")))?,
+        EventsExportFormat::Jsonl => {}
+        EventsExportFormat::Json => write("[")?,
+        EventsExportFormat::Csv => write(&format!("{},details\n", COLUMNS.join(",")))?,
     }
     let mut between = "\n";
     for record in records {
         // What the journal's reader could parse can be written again.
         let value = serde_json::to_value(record?).unwrap_or_default();
         match format {
-            ExportFormat::Jsonl => write(&format!("{value}\n"))?,
-            ExportFormat::Json => write(&format!("{between}{value}"))?,
-            ExportFormat::Csv => write(&row(value))?,
+            EventsExportFormat::Jsonl => write(&format!("{value}\n"))?,
+            EventsExportFormat::Json => write(&format!("{between}{value}"))?,
+            EventsExportFormat::Csv => write(&row(value))?,
         }
         between = ",\n";
     }
-    if format == ExportFormat::Json { write("\n]\n") } else { Ok(()) }
+    if format == EventsExportFormat::Json { write("\n]\n") } else { Ok(()) }
 }
 
 /// Returns a record as a row.

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use prodigy_core::{
     Timestamp, duration,
-    event::{Event, Record},
+    event::{Event, EventRecord},
     ids::ItemId,
 };
 use prodigy_engine::clock;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{error::CliError, exit::Exit};
 
 #[derive(clap::Args, Debug)]
-pub(crate) struct FilterArgs {
+pub(crate) struct EventFilterArgs {
     /// Show only events of this type (can be repeated)
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     types: Vec<String>,
@@ -44,7 +44,7 @@ pub(crate) struct FilterArgs {
 }
 
 /// Which events are asked for, and how.
-pub(super) struct Filter {
+pub(super) struct EventFilter {
     types: Vec<String>,
     agent: Option<String>,
     item: Option<(String, ItemId)>,
@@ -55,9 +55,9 @@ pub(super) struct Filter {
     pub(super) json: bool,
 }
 
-impl FilterArgs {
+impl EventFilterArgs {
     /// Makes sense of the arguments; `text` has to stand in the record.
-    pub(super) fn read(&self, text: Option<&str>) -> Result<Filter, CliError> {
+    pub(super) fn read(&self, text: Option<&str>) -> Result<EventFilter, CliError> {
         for name in &self.types {
             if !Event::TYPES.contains(&name.as_str()) {
                 let message = format!("there is no event type `{name}`");
@@ -65,7 +65,7 @@ impl FilterArgs {
                     .with_hint(format!("the types are {}", Event::TYPES.join(", "))));
             }
         }
-        Ok(Filter {
+        Ok(EventFilter {
             types: self.types.clone(),
             agent: self.agent.clone(),
             item: self.item.as_ref().map(|item| (item.clone(), ItemId::of_key(item))),
@@ -91,9 +91,9 @@ pub(in crate::commands) fn since(text: &str) -> Result<Timestamp, CliError> {
     })
 }
 
-impl Filter {
+impl EventFilter {
     /// Returns whether a record is asked for.
-    pub(super) fn wants(&self, record: &Record) -> bool {
+    pub(super) fn wants(&self, record: &EventRecord) -> bool {
         if !self.types.is_empty() && !self.types.iter().any(|t| t == record.event.event_type()) {
             return false;
         }

@@ -1,8 +1,8 @@
 //! Events of governed replay, for people.
 
 use prodigy_core::{
-    effect::Finding,
-    event::{EntryChange, Event, Withdrawal},
+    effect::EffectFinding,
+    event::{EntryChange, EntryRemoval, Event},
 };
 
 use super::line::brief;
@@ -19,10 +19,10 @@ fn effect(event: &Event) -> Option<String> {
         format!("{key}  {}", brief(receipt.as_deref().unwrap_or_default()))
     } else if let Event::EffectReconciled { key, finding, by, .. } = event {
         let finding = match finding {
-            Finding::Committed => "was made",
-            Finding::Absent => "was not made",
-            Finding::Partial => "was made in part",
-            Finding::Indeterminate => "cannot be told",
+            EffectFinding::Committed => "was made",
+            EffectFinding::Absent => "was not made",
+            EffectFinding::Partial => "was made in part",
+            EffectFinding::Indeterminate => "cannot be told",
         };
         format!("{key}  {finding}  by {by}")
     } else if let Event::EffectCompensated { key, by } = event {
@@ -60,9 +60,9 @@ fn entry(event: &Event) -> Option<String> {
         format!("{change}  by {by}  {}", brief(reason))
     } else if let Event::DlqItemRemoved { how, reason, by } = event {
         let how = match how {
-            Withdrawal::Dropped => "dropped",
-            Withdrawal::Cleared => "cleared",
-            Withdrawal::Adopted => "adopted",
+            EntryRemoval::Dropped => "dropped",
+            EntryRemoval::Cleared => "cleared",
+            EntryRemoval::Adopted => "adopted",
         };
         format!("{how}  by {by}  {}", brief(reason))
     } else {

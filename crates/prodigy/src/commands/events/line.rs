@@ -5,8 +5,8 @@ use std::{collections::HashMap, time::Duration};
 use prodigy_core::{
     duration,
     event::{
-        AfterFailure, CheckoutUpdate, CompletedStatus, Event, JobStarted, KeptWork, PauseReason,
-        PhaseName, Record, StepCompleted, StepStatus,
+        CheckoutUpdate, CompletedStatus, Event, EventRecord, JobStarted, KeptWork, PauseReason,
+        PhaseName, StepCompleted, StepFailureDecision, StepStatus,
     },
     failure::Failure,
     ids::ItemId,
@@ -20,7 +20,7 @@ const LONGEST: usize = 100;
 
 /// Writes events as lines, remembering what the steps under way are called.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct EventFormatter {
     /// The names by path, of each item and of the job itself: the steps of items have the
     /// same paths.
     names: HashMap<Option<ItemId>, HashMap<String, String>>,
@@ -28,9 +28,9 @@ pub(super) struct Lines {
     completed: Option<(Option<ItemId>, String, String)>,
 }
 
-impl Lines {
+impl EventFormatter {
     /// Takes notice of a record, whether it is shown or not.
-    pub(super) fn see(&mut self, record: &Record) {
+    pub(super) fn see(&mut self, record: &EventRecord) {
         match &record.event {
             Event::StepStarted { step, name, .. } => {
                 let names = self.names.entry(record.item_id.clone()).or_default();
@@ -90,7 +90,7 @@ impl Lines {
     }
 
     /// Returns the day of a record, and the line for it.
-    pub(super) fn show(&self, record: &Record) -> (String, String) {
+    pub(super) fn show(&self, record: &EventRecord) -> (String, String) {
         let day = record.timestamp.strftime("%Y-%m-%d UTC").to_string();
         let time = record.timestamp.strftime("%H:%M:%S%.3f");
         let kind = record.event.event_type();
@@ -101,7 +101,7 @@ impl Lines {
         (day, line.trim_end().to_owned())
     }
 
-    fn details(&self, record: &Record) -> String {
+    fn details(&self, record: &EventRecord) -> String {
         match &record.event {
             Event::JobStarted(started) => started_line(started),
             Event::JobResumed { version, workflow, reopened, .. } => {
@@ -158,9 +158,9 @@ impl Lines {
             Event::StepCompleted(step) => self.completed(record, step),
             Event::StepFailed { step, attempt, failure, then, duration_ms, .. } => {
                 let then = match then {
-                    AfterFailure::Retry => "  (is tried again)",
-                    AfterFailure::GoOn => "  (the job goes on)",
-                    AfterFailure::Stop => "",
+                    StepFailureDecision::Retry => "  (is tried again)",
+                    StepFailureDecision::GoOn => "  (the job goes on)",
+                    StepFailureDecision::Stop => "",
                 };
                 let (name, again) = (self.name(record, step), again(*attempt));
                 format!("{step}  {name}{again}  {}  {}{then}", failed(failure), took(*duration_ms))
@@ -202,7 +202,7 @@ impl Lines {
         }
     }
 
-    fn completed(&self, record: &Record, step: &StepCompleted) -> String {
+    fn completed(&self, record: &EventRecord, step: &StepCompleted) -> String {
         let status = match step.status {
             StepStatus::Success if step.adopted => "  made already, not run again",
             StepStatus::Success => "",
@@ -214,7 +214,7 @@ impl Lines {
         format!("{}  {name}  {}{status}", step.step, took(step.duration_ms))
     }
 
-    fn name(&self, record: &Record, step: &str) -> String {
+    fn name(&self, record: &EventRecord, step: &str) -> String {
         let item = &record.item_id;
         let last = self.completed.as_ref();
         let last = last.filter(|(of, path, _)| of == item && path == step).map(|(.., name)| name);

@@ -3,24 +3,24 @@
 use std::{collections::VecDeque, ops::ControlFlow};
 
 use prodigy_core::{
-    event::{Event, Record},
+    event::{Event, EventRecord},
     ids::JobId,
 };
-use prodigy_engine::store::{self, JobLock, Layout, Reader};
+use prodigy_engine::store::{self, JobLock, JournalReader, Layout};
 
 use super::{
     super::lookup::{job_error, named_or_newest},
-    filter::Filter,
-    line::Lines,
+    filter::EventFilter,
+    line::EventFormatter,
 };
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// The number of polls, a few per second, that must find a job abandoned before following ends.
 const PATIENCE: u32 = 5;
 
 /// The choice to end at the last event, or to wait for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum FollowMode {
     /// Show what there is.
     Once,
     /// Go on until the job ends.
@@ -29,19 +29,19 @@ pub(super) enum How {
 
 /// Shows events.
 pub(super) fn list(
-    args: &Args,
+    args: &Cli,
     job: Option<&JobId>,
-    filter: Filter,
-    how: How,
-    out: &mut Output,
+    filter: EventFilter,
+    how: FollowMode,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let (layout, id) = named_or_newest(args, job)?;
     if job.is_none() {
         out.note(format_args!("job {id}"));
     }
-    let mut view = View {
+    let mut view = EventListPrinter {
         filter,
-        lines: Lines::default(),
+        lines: EventFormatter::default(),
         day: String::new(),
         held: VecDeque::new(),
         live: false,
@@ -49,8 +49,10 @@ pub(super) fn list(
         out,
     };
     match how {
-        How::Once => {
-            for record in Reader::open(&layout, &id).map_err(|error| job_error(&id, error))? {
+        FollowMode::Once => {
+            for record in
+                JournalReader::open(&layout, &id).map_err(|error| job_error(&id, error))?
+            {
                 match record {
                     Ok(record) => view.take(&record)?,
                     Err(error) => {
@@ -62,7 +64,7 @@ pub(super) fn list(
             }
             view.catch_up()?;
         }
-        How::Follow => follow(&layout, &id, &mut view)?,
+        FollowMode::Follow => follow(&layout, &id, &mut view)?,
     }
     if !view.matched {
         view.out.note("no event matches");
@@ -71,7 +73,7 @@ pub(super) fn list(
 }
 
 /// Shows events until the job ends or nobody works on it any more.
-fn follow(layout: &Layout, id: &JobId, view: &mut View<'_>) -> Result<(), CliError> {
+fn follow(layout: &Layout, id: &JobId, view: &mut EventListPrinter<'_>) -> Result<(), CliError> {
     let mut ended = false;
     let mut abandoned = 0;
     let followed = store::follow(layout, id, |record| {
@@ -89,7 +91,7 @@ fn follow(layout: &Layout, id: &JobId, view: &mut View<'_>) -> Result<(), CliErr
         abandoned = if JobLock::holder(layout, id)?.is_some() { 0 } else { abandoned + 1 };
         Ok(if abandoned < PATIENCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     });
-    followed.map_err(|stopped: Stopped| stopped.for_people(id))?;
+    followed.map_err(|stopped: FollowError| stopped.for_people(id))?;
     if !ended {
         view.out.note(format_args!(
             "nobody works on the job any more; `prodigy resume {id}` takes it up"
@@ -104,14 +106,14 @@ pub(in crate::commands) fn is_end(event: &Event) -> bool {
 }
 
 /// The reason that following stopped.
-pub(in crate::commands) enum Stopped {
+pub(in crate::commands) enum FollowError {
     /// The journal could not be read.
     Store(store::Error),
     /// The output failed.
     Cli(CliError),
 }
 
-impl Stopped {
+impl FollowError {
     /// Returns what people are told.
     pub(in crate::commands) fn for_people(self, job: &JobId) -> CliError {
         match self {
@@ -121,22 +123,22 @@ impl Stopped {
     }
 }
 
-impl From<store::Error> for Stopped {
+impl From<store::Error> for FollowError {
     fn from(error: store::Error) -> Self {
         Self::Store(error)
     }
 }
 
-impl From<CliError> for Stopped {
+impl From<CliError> for FollowError {
     fn from(error: CliError) -> Self {
         Self::Cli(error)
     }
 }
 
 /// The state of a listing: the records seen, and the lines shown of them.
-struct View<'a> {
-    filter: Filter,
-    lines: Lines,
+struct EventListPrinter<'a> {
+    filter: EventFilter,
+    lines: EventFormatter,
     /// The day that was shown last.
     day: String,
     /// The last lines, each with its day, as long as more records are there already.
@@ -145,12 +147,12 @@ struct View<'a> {
     live: bool,
     /// A record was wanted; nobody should have to guess why nothing is shown.
     matched: bool,
-    out: &'a mut Output,
+    out: &'a mut Console,
 }
 
-impl View<'_> {
+impl EventListPrinter<'_> {
     /// Handles a record, and shows it if it matches the filter.
-    fn take(&mut self, record: &Record) -> Result<(), CliError> {
+    fn take(&mut self, record: &EventRecord) -> Result<(), CliError> {
         self.lines.see(record);
         if !self.filter.wants(record) {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Limits and money, as one line for people.
 
 use prodigy_core::{
-    agent::Usage,
+    agent::TokenUsage,
     event::{BudgetScope, Event, QuotaPaused},
 };
 
@@ -51,7 +51,7 @@ pub(super) fn spending(event: &Event) -> Option<String> {
 }
 
 /// Returns how many tokens were used, if any were.
-fn used(tokens: Usage) -> String {
+fn used(tokens: TokenUsage) -> String {
     match tokens.total() {
         0 => String::new(),
         total => format!("  {total} tokens"),

@@ -3,18 +3,18 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use prodigy_core::{Timestamp, duration, event::Event, failure::Failure, ids::JobId};
-use prodigy_engine::store::Reader;
+use prodigy_engine::store::JournalReader;
 use serde::Serialize;
 use serde_json::json;
 
 use super::super::lookup::{find_job, job_error};
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Count the events of a job by type, and its errors by reason code
 ///
 /// For example, `prodigy events stats JOB --json | jq .errors.by_reason`.
 #[derive(clap::Args, Debug)]
-pub(crate) struct StatsArgs {
+pub(crate) struct EventsStatsArgs {
     /// The job
     job: JobId,
 
@@ -23,13 +23,17 @@ pub(crate) struct StatsArgs {
     json: bool,
 }
 
-pub(super) fn run(args: &Args, command: &StatsArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &EventsStatsArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let (layout, job) = find_job(args, &command.job)?;
     let failed = |error| job_error(&job, error);
     let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut errors = ErrorStatistics::default();
     let mut span: Option<(Timestamp, Timestamp)> = None;
-    for record in Reader::open(&layout, &job).map_err(failed)? {
+    for record in JournalReader::open(&layout, &job).map_err(failed)? {
         let record = record.map_err(failed)?;
         *counts.entry(record.event.event_type()).or_default() += 1;
         errors.count(&record.event);
@@ -115,7 +119,7 @@ impl ErrorStatistics {
     }
 
     /// Prints what there is to say.
-    fn show(&self, out: &mut Output) -> Result<(), CliError> {
+    fn show(&self, out: &mut Console) -> Result<(), CliError> {
         let rows = [
             (self.failed_steps, "failed steps"),
             (self.failed_attempts, "failed attempts of items"),

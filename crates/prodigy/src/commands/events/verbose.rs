@@ -3,24 +3,24 @@
 use std::io::{self, Write as _};
 
 use prodigy_core::{
-    event::{Event, Record},
+    event::{Event, EventRecord},
     job::Job,
 };
 use prodigy_engine::run::Reporter;
 
-use super::line::Lines;
+use super::line::EventFormatter;
 use crate::output::{one_line, plain_text};
 
 /// Shows every event of a run as `prodigy events` does, and the end of what failed steps printed.
 #[derive(Default)]
 pub(in crate::commands) struct EventReporter {
-    lines: Lines,
+    lines: EventFormatter,
     /// The day that was shown last.
     day: String,
 }
 
 impl Reporter for EventReporter {
-    fn record(&mut self, record: &Record, _job: &Job) {
+    fn record(&mut self, record: &EventRecord, _job: &Job) {
         self.lines.see(record);
         let (day, line) = self.lines.show(record);
         if day != self.day {

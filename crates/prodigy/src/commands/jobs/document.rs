@@ -3,11 +3,11 @@
 use prodigy_core::{Timestamp, job::JobStatus};
 use serde_json::{Value, json};
 
-use super::{Row, is_open, items, money, took};
+use super::{JobView, is_open, items, money, took};
 use crate::report::{kept_work, suspended};
 
 /// Returns a job as JSON.
-pub(super) fn document(row: &Row, now: Timestamp) -> Value {
+pub(super) fn document(row: &JobView, now: Timestamp) -> Value {
     let mut document = plain_document(row, now);
     if let (Value::Object(document), Value::Object(money)) = (&mut document, money(row).document())
     {
@@ -27,8 +27,8 @@ pub(super) fn document(row: &Row, now: Timestamp) -> Value {
 }
 
 /// Returns a job as JSON, without its money.
-fn plain_document(row: &Row, now: Timestamp) -> Value {
-    let Row { layout, job, summary, status, damage } = row;
+fn plain_document(row: &JobView, now: Timestamp) -> Value {
+    let JobView { layout, job, summary, status, damage } = row;
     let started = summary.started.as_ref();
     json!({
         "job_id": job,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prodigy_core::{
     Timestamp, duration,
-    job::{BusyAgent, Circuit, ItemSummary, Summary},
+    job::{BusyAgent, CircuitStatus, ItemSummary, JobSummary},
 };
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ const MOST_AGENTS: usize = 12;
 
 /// Returns what there is to say of a job's items, by name.
 pub(super) fn facts(
-    summary: &Summary,
+    summary: &JobSummary,
     is_running: bool,
     now: Timestamp,
 ) -> Vec<(&'static str, String)> {
@@ -88,12 +88,12 @@ fn pace(items: &ItemSummary, now: Timestamp) -> Option<String> {
     Some(pace + &left.unwrap_or_default())
 }
 
-fn shown(circuit: Circuit, now: Timestamp) -> String {
+fn shown(circuit: CircuitStatus, now: Timestamp) -> String {
     match circuit {
-        Circuit::Open { until } => {
+        CircuitStatus::Open { until } => {
             format!("open for {}", duration::show(whole_seconds(between(now, until))))
         }
-        Circuit::HalfOpen => "half open".to_owned(),
+        CircuitStatus::HalfOpen => "half open".to_owned(),
     }
 }
 
@@ -125,8 +125,8 @@ pub(super) fn document(items: &ItemSummary, is_running: bool, now: Timestamp) ->
     });
     let (circuit, open_until) = match items.circuit {
         None => ("closed", None),
-        Some(Circuit::Open { until }) => ("open", Some(until)),
-        Some(Circuit::HalfOpen) => ("half_open", None),
+        Some(CircuitStatus::Open { until }) => ("open", Some(until)),
+        Some(CircuitStatus::HalfOpen) => ("half_open", None),
     };
     let metrics = items.metrics();
     json!({

@@ -5,11 +5,11 @@ use std::path::Path;
 use prodigy_core::{event::BudgetScope, job::JobStatus};
 use prodigy_engine::git::Repo;
 
-use super::{Row, money};
+use super::{JobView, money};
 use crate::commands::target;
 
 /// Returns the command that makes sense next.
-pub(super) fn next(row: &Row) -> Option<String> {
+pub(super) fn next(row: &JobView) -> Option<String> {
     let job = &row.job;
     match row.status {
         JobStatus::Running => Some(format!("`prodigy events {job} --follow` watches it")),
@@ -35,14 +35,14 @@ pub(super) fn next(row: &Row) -> Option<String> {
 }
 
 /// Returns the branch that has to be named before the result can be merged.
-fn branch_to_name(row: &Row) -> Option<String> {
+fn branch_to_name(row: &JobView) -> Option<String> {
     let started = row.summary.started.as_ref()?;
     let repo = Repo::discover(Path::new(&started.repository)).ok()?;
     target::branch_to_name(&repo, started)
 }
 
 /// Returns the budget without which a job would stop again at once.
-fn spent(row: &Row) -> Option<BudgetScope> {
+fn spent(row: &JobView) -> Option<BudgetScope> {
     let money = money(row);
     let is_spent = |scope: &BudgetScope| match scope {
         BudgetScope::Job => true,

@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use super::{SCHEMA_VERSION, second};
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{
         context::{self, store_error},
         lookup::{all, job_error},
-        worktree::Bytes,
+        worktree::ByteSize,
     },
     error::CliError,
     exit::Exit,
-    output::{Output, one_line},
+    output::{Console, one_line},
 };
 
 /// The most jobs named in the note.
@@ -26,7 +26,7 @@ pub(super) fn ended(layouts: &[Layout]) -> Result<Vec<Value>, CliError> {
 }
 
 /// Says that there are jobs that a purge ended.
-pub(super) fn note(layouts: &[Layout], out: &mut Output) -> Result<(), CliError> {
+pub(super) fn note(layouts: &[Layout], out: &mut Console) -> Result<(), CliError> {
     let records = records(layouts)?;
     let Some(first) = records.first() else { return Ok(()) };
     let names: Vec<&str> =
@@ -50,11 +50,11 @@ pub(super) fn facts(layout: &Layout, job: &JobId) -> Result<Vec<(&'static str, S
 
 /// Shows a job that a purge ended; any other stays the error that it was.
 pub(super) fn show(
-    args: &Args,
+    args: &Cli,
     job: &JobId,
     json: bool,
     error: CliError,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let layouts = all(&context::home(args)?)?;
     let record = records(&layouts)?.into_iter().find(|record| record.job_id == *job);
@@ -91,7 +91,7 @@ fn line(part: &PurgedPart) -> String {
     let PurgedPart { what, at, by, older_than, files, bytes } = part;
     let (what, at) = (what.name(), second(*at));
     let by = one_line(by);
-    format!("{what} on {at} by {by}: older than {older_than}, {files} files, {}", Bytes(*bytes))
+    format!("{what} on {at} by {by}: older than {older_than}, {files} files, {}", ByteSize(*bytes))
 }
 
 fn records(layouts: &[Layout]) -> Result<Vec<PurgeRecord>, CliError> {

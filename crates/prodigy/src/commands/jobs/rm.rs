@@ -3,32 +3,32 @@
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use prodigy_core::{
-    audit::{AuditAction, AuditOutcome, IdentityKind, NewRecord},
+    audit::{AuditAction, AuditOutcome, IdentityKind, NewAuditRecord},
     ids::JobId,
     job::Job,
 };
 use prodigy_engine::{
-    audit::Audit,
+    audit::AuditTrail,
     clock,
     git::Repo,
-    store::{self, JobLock, Layout, Reader, Tombstone},
+    store::{self, JobLock, JournalReader, Layout, Tombstone},
 };
 use serde_json::json;
 
 use super::SCHEMA_VERSION;
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{
         audit::audit_error,
         context::{self, git_error},
         lookup::{all, here, job_error, several},
         repository,
         secrets::without_inherited,
-        worktree::{JobLeftover, Kind, survey},
+        worktree::{WorktreeKind, WorktreeView, survey},
     },
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
     report::count,
 };
 
@@ -42,7 +42,7 @@ use crate::{
 ///
 /// For example, `prodigy jobs rm mapreduce-20260102-030405-a1b2 -y`.
 #[derive(clap::Args, Debug)]
-pub(crate) struct RemoveJobArgs {
+pub(crate) struct JobsRemoveArgs {
     /// The job
     job: JobId,
 
@@ -64,9 +64,9 @@ pub(crate) struct RemoveJobArgs {
 }
 
 pub(super) fn run(
-    args: &Args,
-    command: &RemoveJobArgs,
-    out: &mut Output,
+    args: &Cli,
+    command: &JobsRemoveArgs,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let job = &command.job;
     let failed = |error| job_error(job, error);
@@ -106,7 +106,7 @@ pub(super) fn run(
 }
 
 /// Returns the layout that has something of a job: that of this repository, or else the only one.
-fn layout_of(args: &Args, job: &JobId) -> Result<Layout, CliError> {
+fn layout_of(args: &Cli, job: &JobId) -> Result<Layout, CliError> {
     let home = context::home(args)?;
     let has_files = |layout: &Layout| store::has_files(layout, job);
     let is_removed = |layout: &Layout| layout.tombstone(job).symlink_metadata().is_ok();
@@ -130,7 +130,7 @@ pub(in crate::commands) struct JobRemoval<'a> {
 
 impl JobRemoval<'_> {
     /// Completes or undoes an update of the user's checkout that was cut off.
-    fn recover_checkout(&self, out: &mut Output) -> Result<(), CliError> {
+    fn recover_checkout(&self, out: &mut Console) -> Result<(), CliError> {
         let branch = format!("prodigy/{}/job", self.job);
         let recovery = self.repo.recover_checkout(&branch, None).map_err(git_error)?;
         if let Some(message) = recovery.message() {
@@ -172,7 +172,7 @@ impl JobRemoval<'_> {
     /// Returns the decisions that go with the journal: dead letters and unknown effects.
     fn lost_with_journal(&self) -> Vec<String> {
         let mut fold = Job::default();
-        let Ok(records) = Reader::open(self.layout, self.job) else {
+        let Ok(records) = JournalReader::open(self.layout, self.job) else {
             return vec!["a journal that cannot be read".to_owned()];
         };
         for record in records {
@@ -200,20 +200,20 @@ impl JobRemoval<'_> {
     /// Removes everything; records it before and after.
     fn remove(
         &self,
-        command: &RemoveJobArgs,
+        command: &JobsRemoveArgs,
         lost: &[String],
         is_begun: bool,
     ) -> Result<(), CliError> {
         let failed = |error| job_error(self.job, error);
         let by = context::person(&self.repo);
-        let mut said = NewRecord::new(
+        let mut said = NewAuditRecord::new(
             by.clone(),
             IdentityKind::Asserted,
             AuditAction::Remove,
             self.job.clone(),
         );
         said.reason = reason(command, lost).map(|reason| without_inherited(&reason));
-        let audit = Audit::open(self.layout, &self.repo).map_err(audit_error)?;
+        let audit = AuditTrail::open(self.layout, &self.repo).map_err(audit_error)?;
         let record = |said| audit.append(vec![said], clock::now()).map_err(audit_error);
         if !is_begun {
             record(said.clone())?;
@@ -231,7 +231,7 @@ impl JobRemoval<'_> {
     /// Removes the worktrees, branches and references of the job.
     pub(in crate::commands) fn remove_from_git(&self) -> Result<(), CliError> {
         for left in survey(self.layout, &self.repo, Some(self.job))? {
-            if let (Kind::Worktree, Some(path)) = (left.kind, &left.path) {
+            if let (WorktreeKind::Worktree, Some(path)) = (left.kind, &left.path) {
                 let branch = left.branch.unwrap_or_default();
                 self.repo.remove_job_worktree(path, &branch, true).map_err(git_error)?;
             }
@@ -241,7 +241,7 @@ impl JobRemoval<'_> {
 }
 
 /// Returns the work that goes with a worktree, a branch or references.
-fn lost_with(left: &JobLeftover) -> Vec<String> {
+fn lost_with(left: &WorktreeView) -> Vec<String> {
     let mut lost = Vec::new();
     let place = match (&left.branch, &left.path) {
         (Some(branch), _) => format!("`{branch}`"),
@@ -255,28 +255,34 @@ fn lost_with(left: &JobLeftover) -> Vec<String> {
         ));
     }
     match (left.kind, left.uncommitted_files) {
-        (Kind::Worktree, Some(0)) => {
+        (WorktreeKind::Worktree, Some(0)) => {
             let name = left.path.as_deref().and_then(|path| path.file_name());
             let name = name.unwrap_or_default().to_string_lossy();
             if name != "job" && !name.starts_with("agent-") {
                 lost.push(format!("a worktree that was kept: {place}"));
             }
         }
-        (Kind::Worktree, Some(files)) => {
+        (WorktreeKind::Worktree, Some(files)) => {
             lost.push(format!("{} not committed: {place}", count(files, "file")));
         }
-        (Kind::Worktree, None) => lost.push(format!("a worktree in use: {place}")),
-        (Kind::Records, _) if left.unmerged_commits == 0 => {
+        (WorktreeKind::Worktree, None) => lost.push(format!("a worktree in use: {place}")),
+        (WorktreeKind::Records, _) if left.unmerged_commits == 0 => {
             lost.push(format!("work that was kept: {place}"));
         }
-        (Kind::Other, _) => lost.push(format!("a directory of its worktrees: {place}")),
-        (Kind::Branch | Kind::Trash | Kind::Snapshot | Kind::Records, _) => {}
+        (WorktreeKind::Other, _) => lost.push(format!("a directory of its worktrees: {place}")),
+        (
+            WorktreeKind::Branch
+            | WorktreeKind::Trash
+            | WorktreeKind::Snapshot
+            | WorktreeKind::Records,
+            _,
+        ) => {}
     }
     lost
 }
 
 /// Returns why a job is removed, and what goes with it.
-fn reason(command: &RemoveJobArgs, lost: &[String]) -> Option<String> {
+fn reason(command: &JobsRemoveArgs, lost: &[String]) -> Option<String> {
     let forced = (!lost.is_empty()).then(|| format!("with --force: {}", lost.join("; ")));
     match (command.reason.clone(), forced) {
         (Some(reason), Some(forced)) => Some(format!("{reason} ({forced})")),
@@ -285,7 +291,7 @@ fn reason(command: &RemoveJobArgs, lost: &[String]) -> Option<String> {
 }
 
 /// Says which work keeps a job from being removed.
-fn refuse(command: &RemoveJobArgs, lost: &[String], out: &mut Output) -> Result<Exit, CliError> {
+fn refuse(command: &JobsRemoveArgs, lost: &[String], out: &mut Console) -> Result<Exit, CliError> {
     let job = &command.job;
     if command.json {
         let document = json!({
@@ -301,7 +307,7 @@ fn refuse(command: &RemoveJobArgs, lost: &[String], out: &mut Output) -> Result<
 }
 
 /// Asks whether the job may be removed.
-fn confirm(command: &RemoveJobArgs, lost: &[String], out: &mut Output) -> Result<(), CliError> {
+fn confirm(command: &JobsRemoveArgs, lost: &[String], out: &mut Console) -> Result<(), CliError> {
     if command.yes {
         return Ok(());
     }
@@ -325,10 +331,10 @@ fn confirm(command: &RemoveJobArgs, lost: &[String], out: &mut Output) -> Result
 
 /// Says what was done.
 fn report(
-    command: &RemoveJobArgs,
+    command: &JobsRemoveArgs,
     done: &str,
     lost: &[String],
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     let job = &command.job;
     if command.json {

@@ -10,7 +10,7 @@ use prodigy_core::{
 use super::super::events::brief;
 
 /// Something that matters for what is shown.
-pub(super) enum Happened<'a> {
+pub(super) enum LogEvent<'a> {
     /// A step began.
     Began { step: &'a str, name: &'a str },
     /// A step was passed over.
@@ -25,7 +25,7 @@ pub(super) enum Happened<'a> {
     Over,
 }
 
-impl<'a> Happened<'a> {
+impl<'a> LogEvent<'a> {
     /// Returns what an event means for the output, if it means anything.
     pub(super) fn of(event: &'a Event) -> Option<Self> {
         match event {

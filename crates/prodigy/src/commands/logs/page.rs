@@ -9,15 +9,15 @@ use std::{
 
 use prodigy_core::ids::JobId;
 use prodigy_engine::{
-    process::{Lines, not_kept},
+    process::{LineSplitter, not_kept},
     store::{self, LogFile},
 };
 
 use super::{
     super::lookup::job_error,
-    transcript::{Shown, Transcript},
+    transcript::{StyledLine, TranscriptPrinter},
 };
-use crate::{error::CliError, exit::Exit, output::Output};
+use crate::{error::CliError, exit::Exit, output::Console};
 
 /// The longest piece of a line that is held in memory.
 const PIECE: u64 = 64 * 1024;
@@ -26,18 +26,18 @@ const PIECE: u64 = 64 * 1024;
 const NOTE: u64 = 80;
 
 /// Where log files are shown.
-pub(super) struct Page<'a> {
-    out: &'a mut Output,
+pub(super) struct LogPrinter<'a> {
+    out: &'a mut Console,
     /// The file whose last line was shown without its end.
     unended: Option<LogFile>,
     /// The transcript of the agent that is shown; `None` if transcripts are shown raw.
-    transcript: Option<Transcript>,
+    transcript: Option<TranscriptPrinter>,
 }
 
-impl<'a> Page<'a> {
+impl<'a> LogPrinter<'a> {
     /// Begins an empty page. Raw transcripts are shown as they are.
-    pub(super) fn new(out: &'a mut Output, is_raw: bool) -> Self {
-        let transcript = (!is_raw).then(|| Transcript::new(out.width()));
+    pub(super) fn new(out: &'a mut Console, is_raw: bool) -> Self {
+        let transcript = (!is_raw).then(|| TranscriptPrinter::new(out.width()));
         Self { out, unended: None, transcript }
     }
 
@@ -63,13 +63,13 @@ impl<'a> Page<'a> {
     /// Forgets the agent whose transcript was shown, because another one follows.
     pub(super) fn begin_step(&mut self) {
         if let Some(transcript) = &mut self.transcript {
-            *transcript = Transcript::new(self.out.width());
+            *transcript = TranscriptPrinter::new(self.out.width());
         }
     }
 
     /// Says so if the transcript that was shown has no end.
     pub(super) fn end_step(&mut self) -> Result<(), CliError> {
-        let mut shown = self.transcript.as_mut().map(Transcript::finish).unwrap_or_default();
+        let mut shown = self.transcript.as_mut().map(TranscriptPrinter::finish).unwrap_or_default();
         self.show(&mut shown)
     }
 
@@ -169,10 +169,10 @@ impl<'a> Page<'a> {
         path: &Path,
         file: &mut impl Read,
         may_grow: bool,
-        transcript: &mut Transcript,
+        transcript: &mut TranscriptPrinter,
     ) -> Result<u64, CliError> {
         let (mut at, mut whole) = (0, 0);
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         let mut piece = Vec::new();
         let mut shown = Vec::new();
         loop {
@@ -192,14 +192,14 @@ impl<'a> Page<'a> {
             whole = at;
         }
         if lines.dropped() > 0 {
-            shown.push(Transcript::left_out(lines.dropped()));
+            shown.push(TranscriptPrinter::left_out(lines.dropped()));
         }
         self.show(&mut shown)?;
         Ok(whole)
     }
 
-    fn show(&mut self, shown: &mut Vec<Shown>) -> Result<(), CliError> {
-        for Shown { style, text } in shown.drain(..) {
+    fn show(&mut self, shown: &mut Vec<StyledLine>) -> Result<(), CliError> {
+        for StyledLine { style, text } in shown.drain(..) {
             self.end_line()?;
             self.out.styled(style, &text)?;
         }

@@ -1,6 +1,6 @@
 //! The transcript of an agent, for people.
 
-use prodigy_core::agent::{Heard, Limit, Notice, StreamDialect};
+use prodigy_core::agent::{QuotaLimit, StreamDialect, StreamEvent, StreamState};
 use prodigy_engine::process::not_kept;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -15,14 +15,14 @@ const WORTH_A_LINE: f64 = 0.75;
 
 /// A line for people.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Shown {
+pub(super) struct StyledLine {
     pub(super) style: Style,
     pub(super) text: String,
 }
 
 /// The stream state of an agent, and its presentation.
-pub(super) struct Transcript {
-    heard: Heard,
+pub(super) struct TranscriptPrinter {
+    heard: StreamState,
     dialect: StreamDialect,
     /// The columns that there are, if they are limited.
     width: Option<usize>,
@@ -40,15 +40,15 @@ pub(super) struct Transcript {
     held: Option<String>,
     /// True if the rest was not kept.
     is_cut: bool,
-    shown: Vec<Shown>,
+    shown: Vec<StyledLine>,
 }
 
-impl Transcript {
+impl TranscriptPrinter {
     /// Begins with nothing told.
     pub(super) fn new(width: Option<usize>) -> Self {
         let dialect = StreamDialect::Claude;
         Self {
-            heard: Heard::new(dialect),
+            heard: StreamState::new(dialect),
             dialect,
             width,
             cwd: None,
@@ -63,7 +63,7 @@ impl Transcript {
     }
 
     /// Takes one line of a transcript and returns what is shown of it.
-    pub(super) fn hear(&mut self, line: &[u8]) -> Vec<Shown> {
+    pub(super) fn hear(&mut self, line: &[u8]) -> Vec<StyledLine> {
         if let Some(bytes) = not_kept(line) {
             self.cut(bytes);
             return std::mem::take(&mut self.shown);
@@ -71,7 +71,7 @@ impl Transcript {
         self.release();
         let dialect = StreamDialect::of(line).unwrap_or(self.dialect);
         if dialect != self.dialect {
-            *self = Self { dialect, heard: Heard::new(dialect), ..Self::new(self.width) };
+            *self = Self { dialect, heard: StreamState::new(dialect), ..Self::new(self.width) };
         }
         let unreadable = self.heard.unreadable();
         for notice in self.heard.hear(line) {
@@ -104,7 +104,7 @@ impl Transcript {
     }
 
     /// Returns what is shown when nothing follows.
-    pub(super) fn finish(&mut self) -> Vec<Shown> {
+    pub(super) fn finish(&mut self) -> Vec<StyledLine> {
         self.release();
         if self.heard.events() > 0 && !self.heard.is_ended() && !self.is_cut {
             self.aside(Style::Bad, "✗ ", "it ended without a result");
@@ -113,37 +113,37 @@ impl Transcript {
     }
 
     /// Returns what is shown of events that are too long to be read.
-    pub(super) fn left_out(events: u64) -> Shown {
+    pub(super) fn left_out(events: u64) -> StyledLine {
         let text = format!("  [{events} too long to be shown; see `--raw`]");
-        Shown { style: Style::Quiet, text }
+        StyledLine { style: Style::Quiet, text }
     }
 
-    fn notice(&mut self, notice: Notice) {
+    fn notice(&mut self, notice: StreamEvent) {
         match notice {
-            Notice::Session { id, model, cwd, permission_mode } => {
+            StreamEvent::Session { id, model, cwd, permission_mode } => {
                 self.cwd = cwd.map(|cwd| format!("{}/", cwd.trim_end_matches('/')));
                 let parts = [Some(format!("session {id}")), model, permission_mode];
                 let parts: Vec<String> = parts.into_iter().flatten().collect();
                 self.aside(Style::Quiet, "", &parts.join(" · "));
             }
-            Notice::Tool { name, about } => {
+            StreamEvent::Tool { name, about } => {
                 let about = self.relative(&about);
                 self.aside(Style::Quiet, "› ", &format!("{name}  {about}"));
             }
-            Notice::Spoke { text } => {
+            StreamEvent::Spoke { text } => {
                 self.speak(&text);
                 self.spoken = text;
             }
-            Notice::ToolFailed { text } => self.error(&text),
-            Notice::Usage(_) => {}
-            Notice::Retrying { attempt, status, error } => {
+            StreamEvent::ToolFailed { text } => self.error(&text),
+            StreamEvent::Usage(_) => {}
+            StreamEvent::Retrying { attempt, status, error } => {
                 let status = status.map(|status| format!("{status} ")).unwrap_or_default();
                 let text = format!("request failed, try {attempt}: {status}{error}");
                 self.aside(Style::Bad, "↻ ", &text);
             }
-            Notice::Limit(limit) => self.limit(&limit),
-            Notice::Utilization { window, share, .. } => self.utilization(window, share),
-            Notice::Ended => self.ended(),
+            StreamEvent::Limit(limit) => self.limit(&limit),
+            StreamEvent::Utilization { window, share, .. } => self.utilization(window, share),
+            StreamEvent::Ended => self.ended(),
         }
     }
 
@@ -155,7 +155,7 @@ impl Transcript {
     /// Shows what the agent said, apart from what it did before.
     fn speak(&mut self, text: &str) {
         if std::mem::replace(&mut self.has_begun, true) {
-            self.shown.push(Shown { style: Style::Plain, text: String::new() });
+            self.shown.push(StyledLine { style: Style::Plain, text: String::new() });
         }
         self.text(text);
     }
@@ -165,7 +165,8 @@ impl Transcript {
         let width = self.width.map(|width| width.min(WIDEST));
         for line in text.trim_end().lines() {
             let lines = width.map_or_else(|| vec![line.to_owned()], |width| broken(line, width));
-            self.shown.extend(lines.into_iter().map(|text| Shown { style: Style::Plain, text }));
+            self.shown
+                .extend(lines.into_iter().map(|text| StyledLine { style: Style::Plain, text }));
         }
     }
 
@@ -173,7 +174,7 @@ impl Transcript {
     fn aside(&mut self, style: Style, sign: &str, text: &str) {
         let text = format!("  {sign}{}", text.trim_end());
         let text = self.width.map_or_else(|| text.clone(), |width| shortened(&text, width));
-        self.shown.push(Shown { style, text });
+        self.shown.push(StyledLine { style, text });
         self.has_begun = true;
     }
 
@@ -190,7 +191,7 @@ impl Transcript {
         }
     }
 
-    fn limit(&mut self, limit: &Limit) {
+    fn limit(&mut self, limit: &QuotaLimit) {
         let until = limit.resets_at.map(|at| format!(", until {at}")).unwrap_or_default();
         self.aside(Style::Bad, "✗ ", &format!("{}{until}", limit.message));
     }
@@ -300,8 +301,8 @@ mod tests {
     use super::*;
 
     fn shown(width: usize, events: &[Value]) -> String {
-        let mut transcript = Transcript::new(Some(width));
-        let mut lines: Vec<Shown> =
+        let mut transcript = TranscriptPrinter::new(Some(width));
+        let mut lines: Vec<StyledLine> =
             events.iter().flat_map(|event| transcript.hear(event.to_string().as_bytes())).collect();
         lines.extend(transcript.finish());
         lines.into_iter().map(|line| line.text + "|\n").collect()
@@ -378,7 +379,7 @@ mod tests {
             said(&json!({"type": "text", "text": "mine"})),
             json!({"type": "thread.started", "thread_id": "t"}),
         ];
-        let mut transcript = Transcript::new(None);
+        let mut transcript = TranscriptPrinter::new(None);
         for event in events {
             transcript.hear(event.to_string().as_bytes());
         }

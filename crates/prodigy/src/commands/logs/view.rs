@@ -7,18 +7,18 @@ use std::{
 };
 
 use prodigy_core::{
-    event::{LogRange, Record},
+    event::{EventRecord, LogRange},
     ids::{ItemId, JobId},
 };
 use prodigy_engine::store::{self, JobLock, Layout, LogFile};
 
 use super::{
     super::{
-        events::{Stopped, brief, is_end},
+        events::{FollowError, brief, is_end},
         lookup::job_error,
     },
-    happened::Happened,
-    page::Page,
+    happened::LogEvent,
+    page::LogPrinter,
 };
 use crate::error::CliError;
 
@@ -26,21 +26,21 @@ use crate::error::CliError;
 pub(super) const ALL: &[LogFile] = &[LogFile::Output, LogFile::Transcript, LogFile::Errors];
 
 /// A step that ended, and where its output is.
-struct Ended {
+struct StepOutputRange {
     path: String,
-    name: Name,
+    name: StepHeading,
     how: String,
     log: LogRange,
 }
 
 /// The name of a step, and its number in the order of start.
 #[derive(Clone, Debug, Default)]
-struct Name {
+struct StepHeading {
     text: String,
     number: u64,
 }
 
-impl Ended {
+impl StepOutputRange {
     /// Returns the part of a file that the step printed.
     fn range(&self, file: LogFile) -> Range<u64> {
         let (at, length) = match file {
@@ -58,7 +58,7 @@ impl Ended {
 
 /// The requested things that were found.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct LogMatches {
     /// The item.
     pub(super) item: bool,
     /// An attempt of the item.
@@ -70,7 +70,7 @@ pub(super) struct Found {
 }
 
 /// The view of the output of a job's own steps, or of one of its items.
-pub(super) struct LogView<'a> {
+pub(super) struct LogReader<'a> {
     layout: &'a Layout,
     job: &'a JobId,
     item: Option<&'a ItemId>,
@@ -79,13 +79,13 @@ pub(super) struct LogView<'a> {
     /// The attempt of the item that is shown; the job's own steps have one only.
     attempt: u32,
     /// The names of the steps that may still print something.
-    names: HashMap<String, Name>,
+    names: HashMap<String, StepHeading>,
     /// The number of steps that have started.
     begun: u64,
     /// The steps that have not ended, the innermost last.
     open: Vec<String>,
     /// The steps that ended inside one that has not, whose output is still to be shown.
-    ended: Vec<Ended>,
+    ended: Vec<StepOutputRange>,
     /// The output of each step that was shown last.
     shown: HashMap<String, LogRange>,
     /// The step under whose header live output stands.
@@ -96,17 +96,17 @@ pub(super) struct LogView<'a> {
     live: HashMap<LogFile, Range<u64>>,
     /// True if the item has finished.
     is_over: bool,
-    pub(super) found: Found,
-    page: Page<'a>,
+    pub(super) found: LogMatches,
+    page: LogPrinter<'a>,
 }
 
-impl<'a> LogView<'a> {
+impl<'a> LogReader<'a> {
     /// Begins with nothing shown.
     pub(super) fn new(
         (layout, job): (&'a Layout, &'a JobId),
         (item, step): (Option<&'a ItemId>, Option<&'a str>),
         files: &'a [LogFile],
-        page: Page<'a>,
+        page: LogPrinter<'a>,
     ) -> Self {
         Self {
             layout,
@@ -124,7 +124,7 @@ impl<'a> LogView<'a> {
             passed: HashMap::new(),
             live: HashMap::new(),
             is_over: false,
-            found: Found::default(),
+            found: LogMatches::default(),
             page,
         }
     }
@@ -143,7 +143,7 @@ impl<'a> LogView<'a> {
             let over = ended || self.is_over || JobLock::holder(layout, job)?.is_none();
             Ok(if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
-        followed.map_err(|stopped: Stopped| stopped.for_people(job))
+        followed.map_err(|stopped: FollowError| stopped.for_people(job))
     }
 
     fn wants(&self, path: &str) -> bool {
@@ -153,7 +153,7 @@ impl<'a> LogView<'a> {
     }
 
     /// Applies a record and shows the output that it refers to.
-    pub(super) fn take(&mut self, record: &Record) -> Result<(), CliError> {
+    pub(super) fn take(&mut self, record: &EventRecord) -> Result<(), CliError> {
         if record.item_id.as_ref() != self.item {
             if self.found.other.is_none() {
                 self.found.other.clone_from(&record.item_id);
@@ -161,44 +161,49 @@ impl<'a> LogView<'a> {
             return Ok(());
         }
         self.found.item = self.item.is_some();
-        match Happened::of(&record.event) {
-            Some(Happened::Began { step, name }) => {
+        match LogEvent::of(&record.event) {
+            Some(LogEvent::Began { step, name }) => {
                 self.is_over = false;
                 self.found.step |= self.wants(step);
                 self.open.retain(|open| open != step);
                 self.open.push(step.to_owned());
                 self.begun += 1;
-                let name = Name { text: name.to_owned(), number: self.begun };
+                let name = StepHeading { text: name.to_owned(), number: self.begun };
                 self.names.insert(step.to_owned(), name);
                 self.shown.remove(step);
                 Ok(())
             }
-            Some(Happened::Skipped { step }) => {
+            Some(LogEvent::Skipped { step }) => {
                 self.open.retain(|open| open != step);
                 self.names.remove(step);
                 if self.open.is_empty() { self.show_ended() } else { Ok(()) }
             }
-            Some(Happened::Ended { step, how, log, is_over }) => {
+            Some(LogEvent::Ended { step, how, log, is_over }) => {
                 self.open.retain(|open| open != step);
                 let name = self.names.get(step).cloned().unwrap_or_default();
                 if is_over {
                     self.names.remove(step);
                 }
                 if let Some(log) = log {
-                    self.ended.push(Ended { path: step.to_owned(), name, how, log: log.clone() });
+                    self.ended.push(StepOutputRange {
+                        path: step.to_owned(),
+                        name,
+                        how,
+                        log: log.clone(),
+                    });
                 }
                 // A handler ends before the step that it belongs to, but printed after it.
                 if self.open.is_empty() { self.show_ended() } else { Ok(()) }
             }
-            Some(Happened::Attempt { number }) => self.begin_attempt(number),
-            Some(Happened::Failed { number, why }) => {
+            Some(LogEvent::Attempt { number }) => self.begin_attempt(number),
+            Some(LogEvent::Failed { number, why }) => {
                 self.show_ended()?;
                 if self.step.is_none() {
                     self.page.line(format_args!("── attempt {number} failed: {why}"))?;
                 }
                 Ok(())
             }
-            Some(Happened::Over) => {
+            Some(LogEvent::Over) => {
                 self.is_over = self.item.is_some();
                 self.show_ended()
             }
@@ -245,7 +250,7 @@ impl<'a> LogView<'a> {
     }
 
     /// Shows the output of a step that ended, except for what was shown as it was written.
-    fn show_one(&mut self, one: &Ended) -> Result<(), CliError> {
+    fn show_one(&mut self, one: &StepOutputRange) -> Result<(), CliError> {
         let slot = one.log.slot;
         let wanted = self.wants(&one.path);
         let announced = self.announced.take_if(|announced| *announced == one.path).is_some();
@@ -255,7 +260,7 @@ impl<'a> LogView<'a> {
         }
         for file in ALL.iter().copied() {
             let path = self.layout.log_file(self.job, self.item, self.attempt, slot, file);
-            let range = Page::with_note(&path, one.range(file));
+            let range = LogPrinter::with_note(&path, one.range(file));
             let passed = self.passed.entry((slot, file)).or_default();
             *passed = range.end.max(*passed);
             let parts = match self.live.get_mut(&file) {
@@ -286,7 +291,7 @@ impl<'a> LogView<'a> {
     }
 
     /// Returns whether a step's output, and that there was some, was shown as it was written.
-    fn was_live(&self, one: &Ended) -> bool {
+    fn was_live(&self, one: &StepOutputRange) -> bool {
         let mut ranges = ALL
             .iter()
             .map(|file| (file, one.range(*file)))

@@ -5,13 +5,13 @@ use std::{path::Path, time::Duration};
 use prodigy_core::{
     event::{Event, JobStarted},
     ids::JobId,
-    job::{Effort, Efforts, range_of_sum},
+    job::{ResourceUsage, UsageTracker, range_of_sum},
     workflow::Body,
 };
-use prodigy_engine::store::{Layout, Reader};
+use prodigy_engine::store::{JournalReader, Layout};
 use serde_json::{Value, json};
 
-use super::super::run::Request;
+use super::super::run::RunRequest;
 use crate::report::{
     count,
     money::{brief_number, dollars},
@@ -28,7 +28,7 @@ const MOST_ITEMS: usize = 5_000;
 const MOST_RECORDS: usize = 500_000;
 
 /// The amount of work to estimate.
-pub(super) struct Extent {
+pub(super) struct PlanSize {
     /// The number of items; `None` if there are none, or the number is not known yet.
     pub(super) items: Option<u32>,
     /// The number of items in flight.
@@ -39,36 +39,36 @@ pub(super) struct Extent {
 
 /// The estimate of a workflow's cost and duration.
 #[derive(Debug)]
-pub(super) enum Estimate {
+pub(super) enum CostEstimate {
     /// No step asks an agent.
     Free,
     /// The workflow never ran here.
     NoHistory,
     /// It ran before.
-    Known(Known),
+    Known(RunHistory),
 }
 
 /// The cost and duration of earlier jobs of a workflow.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct RunHistory {
     /// The number of these jobs.
     jobs: u32,
     /// The efforts of their items.
-    items: Vec<Effort>,
+    items: Vec<ResourceUsage>,
     /// The efforts of their own steps.
-    own: Vec<Effort>,
+    own: Vec<ResourceUsage>,
 }
 
 /// Looks up what a workflow took before.
-pub(super) fn estimate(layout: Option<&Layout>, request: &Request) -> Estimate {
+pub(super) fn estimate(layout: Option<&Layout>, request: &RunRequest) -> CostEstimate {
     let workflow = &request.file.loaded.workflow;
     if workflow.agents_needed().is_empty() {
-        return Estimate::Free;
+        return CostEstimate::Free;
     }
-    let Some(layout) = layout else { return Estimate::NoHistory };
+    let Some(layout) = layout else { return CostEstimate::NoHistory };
     // What cannot be read is no history.
     let jobs = layout.jobs().unwrap_or_default();
-    let mut known = Known::default();
+    let mut known = RunHistory::default();
     for job in jobs.iter().rev().take(LOOKED_AT) {
         if known.jobs == READ || known.items.len() >= MOST_ITEMS {
             break;
@@ -79,14 +79,14 @@ pub(super) fn estimate(layout: Option<&Layout>, request: &Request) -> Estimate {
         Body::Sequential { .. } => !known.own.is_empty(),
         Body::MapReduce(_) => !known.items.is_empty(),
     };
-    if is_known { Estimate::Known(known) } else { Estimate::NoHistory }
+    if is_known { CostEstimate::Known(known) } else { CostEstimate::NoHistory }
 }
 
-impl Known {
+impl RunHistory {
     /// Adds the efforts of a job, if it ran the same workflow.
-    fn read(&mut self, layout: &Layout, job: &JobId, request: &Request) {
-        let Ok(reader) = Reader::open(layout, job) else { return };
-        let (mut efforts, mut rounds) = (Efforts::default(), 1);
+    fn read(&mut self, layout: &Layout, job: &JobId, request: &RunRequest) {
+        let Ok(reader) = JournalReader::open(layout, job) else { return };
+        let (mut efforts, mut rounds) = (UsageTracker::default(), 1);
         let before = self.items.len();
         for (number, record) in reader.take(MOST_RECORDS).enumerate() {
             // What was read before damage is as good as the rest.
@@ -109,7 +109,7 @@ impl Known {
     }
 
     /// Returns the range of something over all that is to be done.
-    fn range(&self, extent: &Extent, of: fn(&Effort) -> f64) -> Option<(f64, f64)> {
+    fn range(&self, extent: &PlanSize, of: fn(&ResourceUsage) -> f64) -> Option<(f64, f64)> {
         let rounds = f64::from(extent.rounds);
         let own = range_of_sum(self.own.iter().map(of), rounds).unwrap_or_default();
         if self.items.is_empty() {
@@ -120,23 +120,24 @@ impl Known {
     }
 
     /// Returns what all of it may cost; nothing if agents did not say what they cost.
-    fn cost(&self, extent: &Extent) -> Option<(f64, f64)> {
+    fn cost(&self, extent: &PlanSize) -> Option<(f64, f64)> {
         let is_untold = self.items.iter().chain(&self.own).any(|effort| effort.is_untold);
         self.range(extent, |effort| effort.cost_usd).filter(|_| !is_untold)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "an estimate needs no exact numbers")]
-    fn tokens(&self, extent: &Extent) -> Option<(f64, f64)> {
+    fn tokens(&self, extent: &PlanSize) -> Option<(f64, f64)> {
         let tokens = self.range(extent, |effort| effort.tokens.total() as f64);
         tokens.filter(|(_, high)| *high > 0.0)
     }
 
     /// Returns how long all of it may take, with so many items at once.
-    fn duration(&self, extent: &Extent) -> Option<(Duration, Duration)> {
+    fn duration(&self, extent: &PlanSize) -> Option<(Duration, Duration)> {
         let (at_once, items) = (extent.at_once.max(1), extent.items.unwrap_or(0));
         // The last of them may run alone.
-        let turns = Extent { items: Some(items.div_ceil(at_once)), ..*extent };
-        let turns = if extent.items.is_none() { Extent { items: None, ..*extent } } else { turns };
+        let turns = PlanSize { items: Some(items.div_ceil(at_once)), ..*extent };
+        let turns =
+            if extent.items.is_none() { PlanSize { items: None, ..*extent } } else { turns };
         let (low, high) = self.range(&turns, |effort| effort.duration.as_secs_f64())?;
         let low = Duration::try_from_secs_f64(low).ok()?;
         Some((low, Duration::try_from_secs_f64(high).ok()?))
@@ -150,14 +151,14 @@ impl Known {
         }
     }
 
-    fn lines(&self, extent: &Extent) -> Vec<String> {
+    fn lines(&self, extent: &PlanSize) -> Vec<String> {
         let between = |(low, high): (f64, f64), show: &dyn Fn(f64) -> String| {
             let (low, high) = (show(low), show(high));
             if low == high { format!("about {low}") } else { format!("{low} to {high}") }
         };
         let basis = self.basis();
         let is_open = extent.items.is_none() && !self.items.is_empty();
-        let one = Extent { items: Some(1), at_once: 1, rounds: 0 };
+        let one = PlanSize { items: Some(1), at_once: 1, rounds: 0 };
         let (extent, each) = if is_open { (&one, " for each item") } else { (extent, "") };
         let cost = self.cost(extent).map(|cost| between(cost, &dollars));
         let cost = cost.unwrap_or_else(|| "unknown: agents did not say what they cost".to_owned());
@@ -178,9 +179,9 @@ impl Known {
     }
 }
 
-impl Estimate {
+impl CostEstimate {
     /// Says it, a line for each thing; the first is about money.
-    pub(super) fn lines(&self, extent: &Extent) -> Vec<String> {
+    pub(super) fn lines(&self, extent: &PlanSize) -> Vec<String> {
         match self {
             Self::Free => vec!["none: no step asks an agent".to_owned()],
             Self::NoHistory => vec!["unknown: no history of this workflow".to_owned()],
@@ -189,7 +190,7 @@ impl Estimate {
     }
 
     /// Returns it for the JSON document.
-    pub(super) fn json(&self, extent: &Extent) -> Value {
+    pub(super) fn json(&self, extent: &PlanSize) -> Value {
         let range = |range: Option<(f64, f64)>| range.map(|(low, high)| json!([low, high]));
         match self {
             Self::Free => json!({
@@ -212,7 +213,7 @@ impl Estimate {
 }
 
 /// Returns whether a job was one of the workflow: by its name, by its file, or by its text.
-fn is_same(started: &JobStarted, request: &Request) -> bool {
+fn is_same(started: &JobStarted, request: &RunRequest) -> bool {
     let workflow = &request.file.loaded.workflow;
     let same_name = match (&started.workflow_name, &workflow.name) {
         (Some(was), Some(is)) => was == is,

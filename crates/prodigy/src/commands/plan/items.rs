@@ -3,8 +3,8 @@
 use std::{fs, path::Path};
 
 use prodigy_core::{
-    items::{self, InputKind, Item, Items, Selection, is_path},
-    template::Text,
+    items::{self, InputFormat, Item, RawItems, Selection, is_path},
+    template::Template,
     vars::Vars,
     workflow::{Map, MapInput},
 };
@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 use super::{
     super::{
         given_items::{GivenItems, input_file},
-        run::Request,
+        run::RunRequest,
     },
     action, known,
 };
-use crate::{error::CliError, exit::Exit, output::Output};
+use crate::{error::CliError, exit::Exit, output::Console};
 
 /// The number of items shown.
 const SHOWN: usize = 5;
 
 /// The items of a workflow, as far as they are known.
-pub(super) enum Chosen {
+pub(super) enum PlannedItems {
     /// These would be worked on.
     Known(Vec<Item>),
     /// They are known only once the workflow runs; this says why.
@@ -35,12 +35,12 @@ pub(super) enum Chosen {
 ///
 /// Nothing is run for that: what a command prints, or what the setup phase is to
 /// write, is not known beforehand.
-pub(super) fn selected(map: &Map, request: &Request) -> Result<Chosen, CliError> {
+pub(super) fn selected(map: &Map, request: &RunRequest) -> Result<PlannedItems, CliError> {
     let root = request.repo.checkout();
     let selection = Selection::from(map);
-    let choose = |input: Result<Items<'_>, items::Error>, from: &str| {
+    let choose = |input: Result<RawItems<'_>, items::Error>, from: &str| {
         let chosen = input.and_then(|input| items::select(input, &selection));
-        chosen.map(Chosen::Known).map_err(|error| {
+        chosen.map(PlannedItems::Known).map_err(|error| {
             CliError::new(Exit::Invalid, format!("the items cannot be had from {from}: {error}"))
         })
     };
@@ -52,7 +52,7 @@ pub(super) fn selected(map: &Map, request: &Request) -> Result<Chosen, CliError>
         && file.state != CommittedState::Committed
     {
         let path = &file.path;
-        return Ok(Chosen::Later(match file.state {
+        return Ok(PlannedItems::Later(match file.state {
             CommittedState::Missing => format!("`{path}` is not there yet"),
             CommittedState::Committed | CommittedState::Modified | CommittedState::Untracked => {
                 format!("`{path}` is not committed, so `setup` has to write it")
@@ -60,14 +60,14 @@ pub(super) fn selected(map: &Map, request: &Request) -> Result<Chosen, CliError>
         }));
     }
     match &map.input {
-        MapInput::Items(values) => choose(Items::of_values(values.clone()), "the workflow"),
+        MapInput::Items(values) => choose(RawItems::of_values(values.clone()), "the workflow"),
         MapInput::Command(script) => {
-            Ok(Chosen::Later(format!("`{}` prints them", script.source())))
+            Ok(PlannedItems::Later(format!("`{}` prints them", script.source())))
         }
         MapInput::Glob(pattern) => {
             let pattern = rendered(pattern, request)?;
             let files = super::super::run::matches(&pattern, &request.repo)?;
-            choose(Items::of_texts(files), &format!("`{pattern}`"))
+            choose(RawItems::of_texts(files), &format!("`{pattern}`"))
         }
         MapInput::File(path) | MapInput::Guess(path) => {
             let path = rendered(path, request)?;
@@ -78,22 +78,22 @@ pub(super) fn selected(map: &Map, request: &Request) -> Result<Chosen, CliError>
             }
             let Ok(bytes) = fs::read(&file) else {
                 if matches!(map.input, MapInput::Guess(_)) && !is_path(&path) {
-                    return Ok(Chosen::Later(format!("`{path}` prints them")));
+                    return Ok(PlannedItems::Later(format!("`{path}` prints them")));
                 }
-                return Ok(Chosen::Later(format!("`{path}` is not there yet")));
+                return Ok(PlannedItems::Later(format!("`{path}` is not there yet")));
             };
-            let kind = InputKind::of_path(Path::new(&path));
+            let kind = InputFormat::of_path(Path::new(&path));
             choose(kind.and_then(|kind| items::read(&bytes, kind)), &format!("`{path}`"))
         }
     }
 }
 
 /// Fills in the parameters, which are all that is known before a run.
-fn rendered(text: &Text, request: &Request) -> Result<String, CliError> {
+fn rendered(text: &Template, request: &RunRequest) -> Result<String, CliError> {
     text.render(&known(request)).map_err(|error| CliError::new(Exit::Invalid, error.to_string()))
 }
 
-impl Chosen {
+impl PlannedItems {
     /// Returns how many items there are, if that is known.
     pub(super) fn number(&self) -> Option<usize> {
         match self {
@@ -117,7 +117,7 @@ impl Chosen {
     }
 
     /// Shows the first items, each with its steps as far as they are known.
-    pub(super) fn lines(&self, map: &Map, vars: &Vars, out: &mut Output) -> Result<(), CliError> {
+    pub(super) fn lines(&self, map: &Map, vars: &Vars, out: &mut Console) -> Result<(), CliError> {
         let chosen = match self {
             Self::Later(why) => return out.line(format_args!("items     known later: {why}")),
             Self::Known(chosen) => chosen,

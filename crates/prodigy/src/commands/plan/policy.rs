@@ -2,7 +2,7 @@
 
 use prodigy_core::{
     duration,
-    policy::Retry,
+    policy::RetryPolicy,
     workflow::{BreakerConfig, ErrorCollection, ErrorPolicy, OnItemFailure, Preserve},
 };
 
@@ -46,7 +46,7 @@ pub(super) fn sentences(policy: &ErrorPolicy) -> Vec<String> {
 }
 
 /// Says how often an item is tried, and how long it waits in between.
-fn attempts(retry: Option<&Retry>) -> String {
+fn attempts(retry: Option<&RetryPolicy>) -> String {
     let Some(retry) = retry.filter(|retry| retry.attempts.get() > 1) else {
         return "an item that fails is not tried again".to_owned();
     };

@@ -3,11 +3,11 @@
 use prodigy_core::workflow::{Isolation, Map, Step};
 use serde_json::{Value, json};
 
-use super::items::Chosen;
+use super::items::PlannedItems;
 use crate::report::count;
 
 /// Where items would be worked on.
-pub(super) struct Places<'a> {
+pub(super) struct WorktreePlan<'a> {
     map: &'a Map,
     /// The number of items in flight.
     pub(super) at_once: u32,
@@ -15,9 +15,9 @@ pub(super) struct Places<'a> {
     slots: Option<u32>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> WorktreePlan<'a> {
     /// Works out how many places there are for so many items at once.
-    pub(super) fn new(map: &'a Map, chosen: &Chosen, at_once: u32) -> Self {
+    pub(super) fn new(map: &'a Map, chosen: &PlannedItems, at_once: u32) -> Self {
         let items = chosen.number().map(|items| u32::try_from(items).unwrap_or(u32::MAX));
         Self { map, at_once, slots: items.map(|items| items.min(at_once)) }
     }

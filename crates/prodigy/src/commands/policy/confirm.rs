@@ -5,18 +5,18 @@ use prodigy_core::{
     replay::approval::{is_meant, is_name_of_digest},
 };
 use prodigy_engine::{
-    audit::Audit,
+    audit::AuditTrail,
     clock,
-    governance::{PolicySource, Unconfirmed, confirmation},
+    governance::{PolicySource, UnconfirmedFile, confirmation},
     process::ProcessOrigin,
 };
 
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::{audit::audit_error, context, dlq::automation_error},
     error::CliError,
     exit::Exit,
-    output::{Output, one_line},
+    output::{Console, one_line},
     replay_policy::policy_error,
 };
 
@@ -33,7 +33,7 @@ use crate::{
 /// For example: `prodigy policy confirm`, then
 /// `prodigy policy confirm --expect sha256:a635ee7e12ab`.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ConfirmArgs {
+pub(crate) struct PolicyConfirmArgs {
     /// The branch that jobs merge into [default: the one that is checked out]
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
@@ -43,7 +43,11 @@ pub(crate) struct ConfirmArgs {
     expect: Option<String>,
 }
 
-pub(super) fn run(args: &Args, command: &ConfirmArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &PolicyConfirmArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let repo = context::repo(None)?;
     let layout = context::layout(&context::home(args)?, &repo)?;
     let branch = match &command.branch {
@@ -73,7 +77,7 @@ pub(super) fn run(args: &Args, command: &ConfirmArgs, out: &mut Output) -> Resul
     }
     let person = context::person(&repo);
     context::prepared_home(args)?;
-    let audit = Audit::open(&layout, &repo).map_err(audit_error)?;
+    let audit = AuditTrail::open(&layout, &repo).map_err(audit_error)?;
     audit.append(vec![confirmation(file, &person)], clock::now()).map_err(audit_error)?;
     out.line(format_args!("confirmed  {} as {person}", file.path))?;
     Ok(Exit::Success)
@@ -81,10 +85,10 @@ pub(super) fn run(args: &Args, command: &ConfirmArgs, out: &mut Output) -> Resul
 
 /// Shows what waits to be confirmed.
 fn show(
-    args: &Args,
-    command: &ConfirmArgs,
-    waiting: &[Unconfirmed],
-    out: &mut Output,
+    args: &Cli,
+    command: &PolicyConfirmArgs,
+    waiting: &[UnconfirmedFile],
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     if waiting.is_empty() {
         out.note("nothing to confirm: no job has changed the policy or its signers last");
@@ -94,7 +98,7 @@ fn show(
     let branch =
         command.branch.as_ref().map(|name| format!(" --branch {name}")).unwrap_or_default();
     for file in waiting {
-        let Unconfirmed { path, job, commit, content, .. } = file;
+        let UnconfirmedFile { path, job, commit, content, .. } = file;
         out.line(format_args!("file      {}", one_line(path)))?;
         out.line(format_args!("changed   by job {job} in commit {commit}"))?;
         out.line(format_args!("digest    {}", file.digest()))?;

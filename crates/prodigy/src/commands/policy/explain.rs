@@ -1,14 +1,14 @@
 //! `prodigy policy explain`.
 
-use prodigy_core::{ids::JobId, replay::Asked};
+use prodigy_core::{ids::JobId, replay::ReplayTrigger};
 
-use crate::{cli::Args, commands::dlq, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, commands::dlq, error::CliError, exit::Exit, output::Console};
 
 /// Say what the policy decides over a dead letter, and why, in sentences
 ///
 /// It is what `prodigy dlq retry` would decide now. Nothing is changed.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ExplainArgs {
+pub(crate) struct PolicyExplainArgs {
     /// The job
     job: JobId,
 
@@ -17,7 +17,7 @@ pub(crate) struct ExplainArgs {
 
     /// Evaluate as `resume` (unasked), `dlq retry` (asked) or `dlq retry --force` (forced) would
     #[arg(long, value_enum, value_name = "HOW", default_value = "asked")]
-    asked: AskedArg,
+    asked: ReplayTriggerArg,
 
     /// Print one JSON document
     #[arg(long)]
@@ -26,7 +26,7 @@ pub(crate) struct ExplainArgs {
 
 /// The kind of request for a replay.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum AskedArg {
+enum ReplayTriggerArg {
     /// Nobody asks
     Unasked,
     /// Somebody asks
@@ -35,11 +35,15 @@ enum AskedArg {
     Forced,
 }
 
-pub(super) fn run(args: &Args, command: &ExplainArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &PolicyExplainArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let asked = match command.asked {
-        AskedArg::Unasked => Asked::Unasked,
-        AskedArg::Asked => Asked::Asked,
-        AskedArg::Forced => Asked::Forced,
+        ReplayTriggerArg::Unasked => ReplayTrigger::Unasked,
+        ReplayTriggerArg::Asked => ReplayTrigger::Asked,
+        ReplayTriggerArg::Forced => ReplayTrigger::Forced,
     };
     dlq::explain(args, &command.job, &command.item, asked, command.json, out)
 }

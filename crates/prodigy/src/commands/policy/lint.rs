@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use prodigy_core::{
     diagnostic::{Diagnostic, Span},
-    replay::{LoadedPolicy, Policy},
+    replay::{LoadedPolicy, ReplayPolicy},
     workflow::{Body, Workflow, step_label},
 };
 use prodigy_engine::git::Repo;
@@ -13,10 +13,10 @@ use crate::{
     error::CliError,
     exit::Exit,
     input,
-    output::Output,
+    output::Console,
     replay_policy::{FILE, here, is_there, refuse_other_ending},
     report::{
-        checked::{Checked, ComplaintFormat, report},
+        checked::{DiagnosticFormat, FileCheck, report},
         count,
     },
     workflow_file,
@@ -30,16 +30,16 @@ const WORKFLOWS: &[&str] = &["*.yml", "*.yaml"];
 /// All mistakes are reported with their line and column, and also rules that never decide
 /// anything, groups without members, and steps that no workflow of the repository has. The exit code is 0 if the file is valid and 9 if it is not.
 #[derive(clap::Args, Debug)]
-pub(crate) struct LintArgs {
+pub(crate) struct PolicyLintArgs {
     /// The policy file [default: .prodigy/replay-policy.yml in the root of the repository]
     file: Option<PathBuf>,
 
     /// Show mistakes in this format
-    #[arg(long, value_enum, default_value_t = ComplaintFormat::Human)]
-    format: ComplaintFormat,
+    #[arg(long, value_enum, default_value_t = DiagnosticFormat::Human)]
+    format: DiagnosticFormat,
 }
 
-pub(super) fn run(command: &LintArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(command: &PolicyLintArgs, out: &mut Console) -> Result<Exit, CliError> {
     let files = if let Some(file) = &command.file {
         vec![(file.clone(), check(file, &file.to_string_lossy()))]
     } else {
@@ -56,12 +56,12 @@ pub(super) fn run(command: &LintArgs, out: &mut Output) -> Result<Exit, CliError
     report(files, command.format, out)
 }
 
-fn check(path: &Path, shown: &str) -> Result<Checked, input::Error> {
+fn check(path: &Path, shown: &str) -> Result<FileCheck, input::Error> {
     let text = input::read(path)?;
-    Ok(match Policy::read(shown, &text) {
+    Ok(match ReplayPolicy::read(shown, &text) {
         Ok(LoadedPolicy { policy, sources, mut warnings, steps }) => {
             warnings.extend(unknown_steps(&steps, path));
-            Checked { sources, diagnostics: warnings, summary: summarize(&policy) }
+            FileCheck { sources, diagnostics: warnings, summary: summarize(&policy) }
         }
         Err(rejected) => rejected.into(),
     })
@@ -121,9 +121,9 @@ fn has_path(workflow: &Workflow, path: &str) -> bool {
 }
 
 /// Returns what is in a policy.
-fn summarize(policy: &Policy) -> String {
-    let builtin = Policy::builtin().rules.len();
-    let is_builtin = policy.rules.ends_with(&Policy::builtin().rules);
+fn summarize(policy: &ReplayPolicy) -> String {
+    let builtin = ReplayPolicy::builtin().rules.len();
+    let is_builtin = policy.rules.ends_with(&ReplayPolicy::builtin().rules);
     if is_builtin {
         let own = policy.rules.len() - builtin;
         format!("{}, then the built-in ones", count(own, "rule"))

@@ -6,7 +6,7 @@ mod lint;
 mod show;
 mod test;
 
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Check and try out the rules that decide over dead letters
 ///
@@ -14,17 +14,17 @@ use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
 /// each dead letter is decided over by what its reason code says.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum PolicyCommand {
-    Lint(lint::LintArgs),
+    Lint(lint::PolicyLintArgs),
     Test(test::PolicyTestArgs),
-    Show(show::ShowPolicyArgs),
-    Explain(explain::ExplainArgs),
-    Confirm(confirm::ConfirmArgs),
+    Show(show::PolicyShowArgs),
+    Explain(explain::PolicyExplainArgs),
+    Confirm(confirm::PolicyConfirmArgs),
 }
 
 pub(super) fn run(
-    args: &Args,
+    args: &Cli,
     command: &PolicyCommand,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     match command {
         PolicyCommand::Lint(command) => lint::run(command, out),

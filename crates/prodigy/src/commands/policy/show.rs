@@ -3,7 +3,8 @@
 use prodigy_core::{
     duration,
     replay::{
-        Alerts, Group, IdentityKind, Limits, Match, Party, ReplayAction, Rule, Velocity, Wait,
+        AlertRules, ApproverGroup, IdentityKind, ReplayAction, ReplayBackoff, ReplayLimits,
+        ReplayRole, ReplayRule, ReplayVelocity, RuleMatch,
     },
 };
 use serde_json::json;
@@ -11,7 +12,7 @@ use serde_json::json;
 use crate::{
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
     replay_policy::{self, FILE, here, is_there},
     report::{count, padded},
 };
@@ -21,13 +22,13 @@ use crate::{
 /// The snapshot is a hash of the rules and of all else that the policy says. It stands in every
 /// decision, so that it can be told later by which rules it was taken.
 #[derive(clap::Args, Debug)]
-pub(crate) struct ShowPolicyArgs {
+pub(crate) struct PolicyShowArgs {
     /// Print JSON, with durations in seconds
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(command: &ShowPolicyArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(command: &PolicyShowArgs, out: &mut Console) -> Result<Exit, CliError> {
     let root = here()?;
     let policy = replay_policy::load(&root, out)?;
     let file = is_there(&root.join(FILE)).then_some(FILE);
@@ -60,7 +61,7 @@ pub(super) fn run(command: &ShowPolicyArgs, out: &mut Output) -> Result<Exit, Cl
     Ok(Exit::Success)
 }
 
-fn section(name: &str, rows: &[[String; 2]], out: &mut Output) -> Result<(), CliError> {
+fn section(name: &str, rows: &[[String; 2]], out: &mut Console) -> Result<(), CliError> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -69,7 +70,7 @@ fn section(name: &str, rows: &[[String; 2]], out: &mut Output) -> Result<(), Cli
 }
 
 /// Writes rows whose cells stand below each other.
-fn table<const N: usize>(rows: &[[String; N]], out: &mut Output) -> Result<(), CliError> {
+fn table<const N: usize>(rows: &[[String; N]], out: &mut Console) -> Result<(), CliError> {
     let mut widths = [0; N];
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -87,8 +88,8 @@ fn table<const N: usize>(rows: &[[String; N]], out: &mut Output) -> Result<(), C
 }
 
 /// Returns which entries a rule is for.
-fn matches(matches: &Match) -> String {
-    let Match { reason_codes, step, attempts_gte, signature } = matches;
+fn matches(matches: &RuleMatch) -> String {
+    let RuleMatch { reason_codes, step, attempts_gte, signature } = matches;
     let codes = reason_codes.as_ref().map(|codes| {
         let codes: Vec<&str> = codes.iter().map(|kind| kind.code()).collect();
         if codes.is_empty() { "nothing".to_owned() } else { codes.join(" or ") }
@@ -104,7 +105,7 @@ fn matches(matches: &Match) -> String {
 }
 
 /// Returns what becomes of the entries that match.
-fn outcome(rule: &Rule) -> String {
+fn outcome(rule: &ReplayRule) -> String {
     let mut said = vec![rule.action.word().to_owned()];
     if rule.action == ReplayAction::CheckThenReplay {
         let clauses = [
@@ -115,7 +116,7 @@ fn outcome(rule: &Rule) -> String {
         said.extend(clauses.iter().map(|(found, action)| format!("{found}: {}", action.word())));
     }
     said.extend(rule.max_replays.map(|most| format!("at most {}", count(most, "replay"))));
-    if rule.backoff != Wait::None {
+    if rule.backoff != ReplayBackoff::None {
         said.push(format!("backoff {}", rule.backoff.word()));
     }
     said.extend(rule.approver_group.as_ref().map(|group| format!("by {group}")));
@@ -123,8 +124,8 @@ fn outcome(rule: &Rule) -> String {
     said.join(", ")
 }
 
-fn limits(limits: Limits) -> Vec<[String; 2]> {
-    let Limits { replays_per_item, replays_per_signature, cost_usd } = limits;
+fn limits(limits: ReplayLimits) -> Vec<[String; 2]> {
+    let ReplayLimits { replays_per_item, replays_per_signature, cost_usd } = limits;
     rows([
         ("replays_per_item", replays_per_item.map(|it| it.to_string())),
         ("replays_per_signature", replays_per_signature.map(|it| it.to_string())),
@@ -132,8 +133,8 @@ fn limits(limits: Limits) -> Vec<[String; 2]> {
     ])
 }
 
-fn velocity(velocity: &Velocity) -> Vec<[String; 2]> {
-    let Velocity { rate, concurrency, canary, abort_failure_ratio } = velocity;
+fn velocity(velocity: &ReplayVelocity) -> Vec<[String; 2]> {
+    let ReplayVelocity { rate, concurrency, canary, abort_failure_ratio } = velocity;
     let waves: Vec<String> = canary.iter().map(ToString::to_string).collect();
     rows([
         ("rate", rate.map(|it| it.to_string())),
@@ -143,7 +144,7 @@ fn velocity(velocity: &Velocity) -> Vec<[String; 2]> {
     ])
 }
 
-fn alerts(alerts: &Alerts) -> Vec<[String; 2]> {
+fn alerts(alerts: &AlertRules) -> Vec<[String; 2]> {
     let number = |value: Option<f64>| value.map(|it| it.to_string());
     rows([
         ("growth_per_min", number(alerts.growth_per_min)),
@@ -160,13 +161,13 @@ fn rows<const N: usize>(rows: [(&str, Option<String>); N]) -> Vec<[String; 2]> {
 }
 
 /// Returns who may agree, and what it takes.
-fn group(group: &Group) -> String {
+fn group(group: &ApproverGroup) -> String {
     let mut said = format!("{} of {}", group.min_approvals, group.members.join(", "));
     said = format!("{said}; holds for {}", duration::show(group.ttl));
     for party in &group.distinct_from {
         said.push_str(match party {
-            Party::Submitter => "; not who started the job",
-            Party::Replayer => "; not who asks for the replay",
+            ReplayRole::Submitter => "; not who started the job",
+            ReplayRole::Replayer => "; not who asks for the replay",
         });
     }
     match (group.identity, &group.allowed_signers) {

@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use prodigy_core::replay::{Expected, PolicyCase, ReplayAction, Ruling, Verdict};
+use prodigy_core::replay::{
+    ExpectedDecision, PolicyCase, ReplayAction, ReplayDecision, ReplayVerdict,
+};
 use prodigy_engine::clock;
 
 use crate::{
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
     replay_policy::{self, here, is_there, named_text, own_text, refused},
     report::count,
 };
@@ -36,7 +38,7 @@ pub(crate) struct PolicyTestArgs {
     policy: Option<PathBuf>,
 }
 
-pub(super) fn run(command: &PolicyTestArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(command: &PolicyTestArgs, out: &mut Console) -> Result<Exit, CliError> {
     let root = here()?;
     let policy = match &command.policy {
         Some(path) => replay_policy::read(path, out)?,
@@ -64,7 +66,7 @@ pub(super) fn run(command: &PolicyTestArgs, out: &mut Output) -> Result<Exit, Cl
 }
 
 /// Reads the cases of the repository.
-fn read_own(path: &Path, out: &mut Output) -> Result<Vec<PolicyCase>, CliError> {
+fn read_own(path: &Path, out: &mut Console) -> Result<Vec<PolicyCase>, CliError> {
     if is_there(path) {
         return read(CASES, &own_text(path, CASES)?, out);
     }
@@ -73,19 +75,24 @@ fn read_own(path: &Path, out: &mut Output) -> Result<Vec<PolicyCase>, CliError> 
 }
 
 /// Reads the text of a file of cases.
-fn read(shown: &str, text: &str, out: &mut Output) -> Result<Vec<PolicyCase>, CliError> {
+fn read(shown: &str, text: &str, out: &mut Console) -> Result<Vec<PolicyCase>, CliError> {
     PolicyCase::read(shown, text).map_err(|rejected| refused(shown, &rejected, out))
 }
 
 /// Tells what was expected of a case, what came out, and why.
-fn explain(expected: &Expected, ruling: &Ruling<'_>, out: &mut Output) -> Result<(), CliError> {
-    let Expected { verdict, action, rule } = expected;
+fn explain(
+    expected: &ExpectedDecision,
+    ruling: &ReplayDecision<'_>,
+    out: &mut Console,
+) -> Result<(), CliError> {
+    let ExpectedDecision { verdict, action, rule } = expected;
     let parts = |verdict: Option<&str>, action: Option<&str>, rule: Option<&str>| {
         let parts = [("verdict", verdict), ("action", action), ("rule", rule)];
         let said = parts.iter().filter_map(|(key, word)| Some(format!("{key} {}", (*word)?)));
         said.collect::<Vec<_>>().join(", ")
     };
-    let wanted = parts(verdict.map(Verdict::word), action.map(ReplayAction::word), rule.as_deref());
+    let wanted =
+        parts(verdict.map(ReplayVerdict::word), action.map(ReplayAction::word), rule.as_deref());
     out.line(format_args!("  expected  {wanted}"))?;
     let (verdict, action) = (ruling.verdict.word(), ruling.action.word());
     let actual = parts(Some(verdict), Some(action), Some(&ruling.rule.name));

@@ -4,13 +4,13 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use prodigy_core::{
     Timestamp,
-    event::{Event, Withdrawal},
+    event::{EntryRemoval, Event},
     ids::JobId,
-    job::{JobStatus, Summary},
+    job::{JobStatus, JobSummary},
 };
 use prodigy_engine::{
     git::Repo,
-    store::{self, JobLock, Layout, Reader},
+    store::{self, JobLock, JournalReader, Layout},
 };
 
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A job that is done.
-pub(super) struct Candidate<'a> {
+pub(super) struct PurgeCandidate<'a> {
     pub(super) job: &'a JobId,
     /// The last event, those aside that only say that entries were deleted.
     ended_at: Timestamp,
@@ -30,26 +30,26 @@ pub(super) struct Candidate<'a> {
 
 /// The size of files on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Size {
+pub(super) struct DiskUsage {
     pub(super) files: u64,
     pub(super) bytes: u64,
 }
 
-impl<'a> Candidate<'a> {
+impl<'a> PurgeCandidate<'a> {
     /// Reads the journal of a job; `None` if the job is not done, or its journal is damaged.
     pub(super) fn read(layout: &Layout, job: &'a JobId) -> Result<Option<Self>, store::Error> {
         if JobLock::holder(layout, job)?.is_some() {
             return Ok(None);
         }
-        let mut summary = Summary::default();
+        let mut summary = JobSummary::default();
         let mut ended_at = None;
         let mut seq = 0;
-        for record in Reader::open(layout, job)? {
+        for record in JournalReader::open(layout, job)? {
             let Ok(record) = record else { return Ok(None) };
             summary.apply(&record);
             seq = record.seq;
             let is_cleared =
-                matches!(record.event, Event::DlqItemRemoved { how: Withdrawal::Cleared, .. });
+                matches!(record.event, Event::DlqItemRemoved { how: EntryRemoval::Cleared, .. });
             if !is_cleared {
                 ended_at = Some(record.timestamp);
             }
@@ -104,8 +104,8 @@ pub(super) fn is_past(at: Timestamp, age: Duration, now: Timestamp) -> bool {
 }
 
 /// Returns how much some directories hold.
-pub(super) fn size_of(directories: &[PathBuf]) -> Size {
-    let mut size = Size::default();
+pub(super) fn size_of(directories: &[PathBuf]) -> DiskUsage {
+    let mut size = DiskUsage::default();
     let mut left: Vec<PathBuf> = directories.to_vec();
     while let Some(path) = left.pop() {
         let Ok(data) = path.symlink_metadata() else { continue };

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use prodigy_core::workflow::{Rehearsal, SimulatedAgent, read_faults};
 
-use self::stage::Stage;
+use self::stage::RehearsalWorkspace;
 use super::{
     context,
-    run::{self, Rehearsed, Request, TaskArgs},
+    run::{self, RehearsalRequest, RunRequest, WorkflowArgs},
 };
 use crate::{
-    cli::Args, error::CliError, exit::Exit, input, output::Output, replay_policy,
-    report::rehearsal::Account,
+    cli::Cli, error::CliError, exit::Exit, input, output::Console, replay_policy,
+    report::rehearsal::RehearsalSummary,
 };
 
 /// The closing message. A command can leave the copy, by an absolute path for example.
@@ -61,7 +61,7 @@ pub(crate) struct SimulateArgs {
     json: bool,
 
     #[command(flatten)]
-    task: TaskArgs,
+    task: WorkflowArgs,
 }
 
 /// Reads how much faster time passes.
@@ -72,22 +72,26 @@ fn factor(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "a number from 1, such as 60 for a minute in a second".to_owned())
 }
 
-pub(super) fn run(args: &Args, command: &SimulateArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &SimulateArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let repo = context::repo(command.task.path.as_deref());
     let mut request = command.task.request(&command.workflow, repo, out)?;
     let mut agent = faults(command.faults.as_deref(), out)?;
     agent.seed = command.seed.unwrap_or(agent.seed);
     run::warn(&request.repo, out)?;
-    let stage = Stage::new(&request)?;
+    let stage = RehearsalWorkspace::new(&request)?;
     let checkout = request.repo.checkout().to_owned();
     request.repo = stage.repo().clone();
     stage.belong(&mut request.file.loaded.workflow);
     request.yes = true;
     request.job = Some(stage.job().clone());
     let rehearsal = Rehearsal { agent, speed: command.speed };
-    request.rehearsal = Some(Rehearsed { rehearsal, home: stage.home(), checkout });
+    request.rehearsal = Some(RehearsalRequest { rehearsal, home: stage.home(), checkout });
     let exit = run::begin(args, request, out)?;
-    let account = Account::of(&stage.layout()?, stage.job())?;
+    let account = RehearsalSummary::of(&stage.layout()?, stage.job())?;
     let kept = if command.keep { Some(stage.keep()) } else { None };
     if command.json {
         let document = account.document(exit, kept.as_deref());
@@ -100,7 +104,7 @@ pub(super) fn run(args: &Args, command: &SimulateArgs, out: &mut Output) -> Resu
 }
 
 /// Reads the file of faults.
-fn faults(path: Option<&Path>, out: &mut Output) -> Result<SimulatedAgent, CliError> {
+fn faults(path: Option<&Path>, out: &mut Console) -> Result<SimulatedAgent, CliError> {
     let Some(path) = path else {
         return Ok(SimulatedAgent { otherwise: Some(Box::default()), ..SimulatedAgent::default() });
     };
@@ -116,7 +120,7 @@ fn faults(path: Option<&Path>, out: &mut Output) -> Result<SimulatedAgent, CliEr
 }
 
 /// Says where everything is, and what to type next.
-fn close(command: &SimulateArgs, kept: Option<&Path>, exit: Exit, out: &mut Output) {
+fn close(command: &SimulateArgs, kept: Option<&Path>, exit: Exit, out: &mut Console) {
     match kept {
         Some(place) => {
             out.note(format_args!("kept in {}", place.display()));

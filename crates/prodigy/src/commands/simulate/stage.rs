@@ -3,32 +3,32 @@
 use std::{io, path::PathBuf};
 
 use prodigy_core::{
-    ids::{BadName, JobId},
-    template::Text,
+    ids::{JobId, NameError},
+    template::Template,
     workflow::{Body, EnvVar, Workflow},
 };
 use prodigy_engine::{git::Repo, run::bring_along, store::Layout};
 use tempfile::TempDir;
 
-use super::{Request, context};
+use super::{RunRequest, context};
 use crate::{error::CliError, exit::Exit};
 
 /// The default name of the job.
 const JOB: &str = "rehearsal";
 
 /// Where a rehearsal takes place. It is removed with this.
-pub(super) struct Stage {
+pub(super) struct RehearsalWorkspace {
     place: TempDir,
     repo: Repo,
     job: JobId,
 }
 
-impl Stage {
+impl RehearsalWorkspace {
     /// Makes a copy of the repository with everything that worktrees get from the checkout.
-    pub(super) fn new(request: &Request) -> Result<Self, CliError> {
+    pub(super) fn new(request: &RunRequest) -> Result<Self, CliError> {
         let place =
             tempfile::Builder::new().prefix("prodigy-rehearsal-").tempdir().map_err(broken)?;
-        let job = JOB.parse().map_err(|error: BadName| {
+        let job = JOB.parse().map_err(|error: NameError| {
             CliError::new(Exit::Failure, "the job cannot be named").because(error)
         })?;
         let target = place.path().join(request.repo.name());
@@ -63,7 +63,7 @@ impl Stage {
 
     /// Lets a prodigy that a step starts use this home, too.
     pub(super) fn belong(&self, workflow: &mut Workflow) {
-        let value = Text::literal(self.home().to_string_lossy());
+        let value = Template::literal(self.home().to_string_lossy());
         workflow.env.push(EnvVar { name: "PRODIGY_HOME".to_owned(), value });
     }
 

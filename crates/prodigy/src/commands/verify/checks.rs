@@ -6,11 +6,11 @@ use prodigy_core::{checkpoint::Checkpoint, event::Event, ids::JobId, job::Job};
 use prodigy_engine::{
     git::{self, Repo},
     lost_end,
-    store::{self, Damage, JobLock, Layout, Reader},
+    store::{self, JobLock, JournalDamage, JournalReader, Layout},
 };
 use serde::Serialize;
 
-use super::{items::ItemChecks, outputs::Outputs, unkept::unkept};
+use super::{items::ItemChecks, outputs::OutputChecks, unkept::unkept};
 use crate::{error::explained, output::one_line, workflow_file};
 
 /// The check of the journal's lines.
@@ -20,7 +20,7 @@ pub(super) const END: &str = "end";
 
 /// The result of one check.
 #[derive(Debug, Serialize)]
-pub(super) struct Finding {
+pub(super) struct IntegrityCheck {
     /// The name of the check.
     pub(super) check: &'static str,
     /// True if the check passed.
@@ -29,7 +29,7 @@ pub(super) struct Finding {
     pub(super) detail: String,
 }
 
-impl Finding {
+impl IntegrityCheck {
     pub(super) fn new(check: &'static str, result: Result<String, String>) -> Self {
         let (ok, detail) = match result {
             Ok(detail) => (true, detail),
@@ -41,7 +41,7 @@ impl Finding {
 }
 
 /// The state of a job, as its records give it.
-struct History<'a> {
+struct JournalCheck<'a> {
     /// The folded state of the job.
     job: Job,
     /// The first record that does not fit, or that every one does.
@@ -52,7 +52,7 @@ struct History<'a> {
     /// says where they differ.
     checkpoint: Option<Result<(), String>>,
     /// The output of the steps.
-    outputs: Outputs<'a>,
+    outputs: OutputChecks<'a>,
     /// The items.
     items: ItemChecks,
     /// The branch that was merged into.
@@ -60,13 +60,14 @@ struct History<'a> {
 }
 
 /// Makes every check, in the order in which they build on one another.
-pub(super) fn all(layout: &Layout, job: &JobId) -> Result<Vec<Finding>, store::Error> {
+pub(super) fn all(layout: &Layout, job: &JobId) -> Result<Vec<IntegrityCheck>, store::Error> {
     // The order matters while the job runs: a writer that ends after it was seen may
     // still have torn the last line, and records come before the checkpoint of them.
     let is_live = JobLock::holder(layout, job)?.is_some();
     let checkpoint = store::load_checkpoint::<Checkpoint>(layout, job);
     let lines = lines(layout, job, is_live)?;
-    let history = History::read(layout, job, checkpoint.as_ref().ok().and_then(Option::as_ref))?;
+    let history =
+        JournalCheck::read(layout, job, checkpoint.as_ref().ok().and_then(Option::as_ref))?;
     let checkpoint = checkpoint_agrees(&history, checkpoint);
     let workflow = workflow_is_the_one(&layout.state_dir(job), &history.job);
     let mut history = history;
@@ -75,22 +76,22 @@ pub(super) fn all(layout: &Layout, job: &JobId) -> Result<Vec<Finding>, store::E
     }
     let merge = merge_is_there(&history);
     let mut findings = vec![
-        Finding::new(JOURNAL, lines),
-        Finding::new("history", history.fits),
-        Finding::new("checkpoint", checkpoint),
-        Finding::new("workflow", workflow),
-        Finding::new("logs", history.outputs.result()),
+        IntegrityCheck::new(JOURNAL, lines),
+        IntegrityCheck::new("history", history.fits),
+        IntegrityCheck::new("checkpoint", checkpoint),
+        IntegrityCheck::new("workflow", workflow),
+        IntegrityCheck::new("logs", history.outputs.result()),
     ];
     let target = history.target.as_deref();
     findings.extend(history.items.findings(layout, job, &history.job, target));
     if !is_live && history.is_whole {
         let lost = end_is_lost(layout, job, history.job.seq);
-        findings.extend(lost.map(|why| Finding::new(END, Err(why))));
+        findings.extend(lost.map(|why| IntegrityCheck::new(END, Err(why))));
     }
     if !is_live {
         findings.extend(unkept(layout, job, &history.job));
     }
-    findings.push(Finding::new("merge", merge));
+    findings.push(IntegrityCheck::new("merge", merge));
     Ok(findings)
 }
 
@@ -120,17 +121,17 @@ fn lines(
     let records = count(health.records, "record");
     Ok(match health.damage {
         None => Ok(format!("{records}, each with its number and checksum")),
-        Some(Damage { torn: true, .. }) if is_live => {
+        Some(JournalDamage { torn: true, .. }) if is_live => {
             Ok(format!("{records}, each with its number and checksum; another is being written"))
         }
-        Some(Damage { path, line, reason, torn, .. }) => {
+        Some(JournalDamage { path, line, reason, torn, .. }) => {
             let note = if torn { "; `prodigy resume` cuts it off" } else { "" };
             Err(format!("{} line {line}: {reason}{note}", path.display()))
         }
     })
 }
 
-impl<'a> History<'a> {
+impl<'a> JournalCheck<'a> {
     /// Adds up the records, as far as they go.
     fn read(
         layout: &'a Layout,
@@ -142,12 +143,12 @@ impl<'a> History<'a> {
             fits: Ok(String::new()),
             is_whole: true,
             checkpoint: None,
-            outputs: Outputs::new(layout, id),
+            outputs: OutputChecks::new(layout, id),
             items: ItemChecks::default(),
             target: None,
         };
         let mut cut = "";
-        for record in Reader::open(layout, id)? {
+        for record in JournalReader::open(layout, id)? {
             // What is wrong with the line is told by the check of the lines.
             let Ok(record) = record else {
                 cut = " before the damage";
@@ -184,7 +185,7 @@ impl<'a> History<'a> {
 
 /// Checks that the checkpoint says what the journal says.
 fn checkpoint_agrees(
-    history: &History<'_>,
+    history: &JournalCheck<'_>,
     checkpoint: Result<Option<Checkpoint>, store::Error>,
 ) -> Result<String, String> {
     // While the journal is damaged, the checkpoint may be all that is left of some records.
@@ -225,7 +226,7 @@ fn workflow_is_the_one(state: &Path, job: &Job) -> Result<String, String> {
 }
 
 /// Checks that what the job merged is on the branch it was merged into.
-fn merge_is_there(history: &History<'_>) -> Result<String, String> {
+fn merge_is_there(history: &JournalCheck<'_>) -> Result<String, String> {
     let (Some(commit), Some(target)) = (&history.job.merged, &history.target) else {
         return Ok("the journal tells of none".to_owned());
     };

@@ -3,16 +3,16 @@
 use std::{collections::HashMap, path::Path};
 
 use prodigy_core::{
-    event::{Event, Record},
+    event::{Event, EventRecord},
     ids::{ItemId, JobId},
-    job::{Job, MapState, Stage},
+    job::{ItemStage, Job, MapState},
 };
 use prodigy_engine::{
     git::{self, Repo},
     store::{Layout, Spool},
 };
 
-use super::checks::{Finding, count};
+use super::checks::{IntegrityCheck, count};
 use crate::error::explained;
 
 /// After how many records every single item is counted anew.
@@ -38,7 +38,7 @@ pub(super) struct ItemChecks {
 
 impl ItemChecks {
     /// Takes notice of a record that was just taken in.
-    pub(super) fn see(&mut self, record: &Record, job: &Job) {
+    pub(super) fn see(&mut self, record: &EventRecord, job: &Job) {
         let Some(map) = &job.map else { return };
         let is_due = record.seq.is_multiple_of(RECOUNT);
         if self.broken.is_none() && !(is_balanced(map) && (!is_due || map.is_conserved())) {
@@ -64,13 +64,13 @@ impl ItemChecks {
         id: &JobId,
         job: &Job,
         target: Option<&str>,
-    ) -> Vec<Finding> {
+    ) -> Vec<IntegrityCheck> {
         let Some(map) = &job.map else { return Vec::new() };
         vec![
-            Finding::new("items", self.law(map, job.seq)),
-            Finding::new("selection", selection(layout, id, map)),
-            Finding::new("dead letters", Ok(dead_letters(layout, id, map))),
-            Finding::new("item merges", self.merges(job, target)),
+            IntegrityCheck::new("items", self.law(map, job.seq)),
+            IntegrityCheck::new("selection", selection(layout, id, map)),
+            IntegrityCheck::new("dead letters", Ok(dead_letters(layout, id, map))),
+            IntegrityCheck::new("item merges", self.merges(job, target)),
         ]
     }
 
@@ -166,7 +166,7 @@ fn selection(layout: &Layout, id: &JobId, map: &MapState) -> Result<String, Stri
 
 /// Says which dead letters have no file: the journal has all that would be in it.
 fn dead_letters(layout: &Layout, id: &JobId, map: &MapState) -> String {
-    let dead = map.items.iter().filter(|item| matches!(item.stage, Stage::DeadLettered));
+    let dead = map.items.iter().filter(|item| matches!(item.stage, ItemStage::DeadLettered));
     let missing: Vec<&str> = dead
         .filter(|item| !layout.dlq_item(id, &item.id).is_file())
         .map(|item| item.id.as_str())
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     /// Returns a job with two items that wait, and its last record.
-    fn two_items() -> (Job, Record) {
+    fn two_items() -> (Job, EventRecord) {
         let mut job = Job::default();
         let mut last = None;
         let events = [
@@ -213,7 +213,7 @@ mod tests {
             ] {
                 line.as_object_mut().unwrap().insert(name.to_owned(), value);
             }
-            let record: Record = serde_json::from_value(line).unwrap();
+            let record: EventRecord = serde_json::from_value(line).unwrap();
             job.apply(&record).unwrap();
             last = Some(record);
         }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, fs};
 
 use prodigy_core::{
     Timestamp,
-    event::{Event, LogRange, Record},
+    event::{Event, EventRecord, LogRange},
     ids::{ItemId, JobId},
 };
 use prodigy_engine::store::{Layout, LogFile, PurgeKind, PurgeRecord};
@@ -12,7 +12,7 @@ use prodigy_engine::store::{Layout, LogFile, PurgeKind, PurgeRecord};
 use super::checks::count;
 
 /// Looks at log files while records are read, so that many records need no memory.
-pub(super) struct Outputs<'a> {
+pub(super) struct OutputChecks<'a> {
     layout: &'a Layout,
     job: &'a JobId,
     /// The attempts that are under way.
@@ -23,7 +23,7 @@ pub(super) struct Outputs<'a> {
     purged_at: Option<Timestamp>,
 }
 
-impl<'a> Outputs<'a> {
+impl<'a> OutputChecks<'a> {
     /// Begins with no record read.
     pub(super) fn new(layout: &'a Layout, job: &'a JobId) -> Self {
         // A record that cannot be read explains nothing.
@@ -33,7 +33,7 @@ impl<'a> Outputs<'a> {
     }
 
     /// Takes notice of a record.
-    pub(super) fn see(&mut self, record: &Record) {
+    pub(super) fn see(&mut self, record: &EventRecord) {
         let item = record.item_id.as_ref();
         let (step, log) = match &record.event {
             Event::StepCompleted(step) => (&step.step, &step.log),

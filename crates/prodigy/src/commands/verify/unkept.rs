@@ -5,15 +5,15 @@ use std::{fs, path::Path};
 
 use prodigy_core::{
     ids::{AgentId, JobId},
-    job::{Job, Stage},
+    job::{ItemStage, Job},
 };
 use prodigy_engine::store::Layout;
 
-use super::checks::Finding;
+use super::checks::IntegrityCheck;
 
 /// Finds the items that failed while no record says what they left, although an agent's worktree
 /// is still on their branch; `None` if there is none.
-pub(super) fn unkept(layout: &Layout, id: &JobId, job: &Job) -> Option<Finding> {
+pub(super) fn unkept(layout: &Layout, id: &JobId, job: &Job) -> Option<IntegrityCheck> {
     let map = job.map.as_ref()?;
     let mut items = Vec::new();
     for entry in fs::read_dir(layout.worktrees_dir(id)).ok()?.flatten() {
@@ -23,7 +23,8 @@ pub(super) fn unkept(layout: &Layout, id: &JobId, job: &Job) -> Option<Finding> 
         };
         let found = item.parse().ok().and_then(|item| map.find(&item));
         let is_unkept = found.is_some_and(|(at, item)| {
-            matches!(item.stage, Stage::DeadLettered | Stage::Skipped) && !map.secured.contains(&at)
+            matches!(item.stage, ItemStage::DeadLettered | ItemStage::Skipped)
+                && !map.secured.contains(&at)
         });
         if is_unkept {
             items.push(format!("{item} in `{}`", entry.path().display()));
@@ -35,7 +36,7 @@ pub(super) fn unkept(layout: &Layout, id: &JobId, job: &Job) -> Option<Finding> 
         let detail = format!(
             "failed, and what they left is not kept yet: {items}; `prodigy resume {id}` keeps it"
         );
-        Finding::new("kept work", Err(detail))
+        IntegrityCheck::new("kept work", Err(detail))
     })
 }
 

@@ -13,14 +13,14 @@ use prodigy_engine::{
 
 use super::{
     ls::{place, work},
-    survey::{JobLeftover, Kind, survey},
+    survey::{WorktreeKind, WorktreeView, survey},
 };
 use crate::{
-    cli::Args,
+    cli::Cli,
     commands::context::{self, git_error, store_error},
     error::CliError,
     exit::Exit,
-    output::Output,
+    output::Console,
 };
 
 /// Remove the worktrees of jobs that are finished
@@ -31,7 +31,7 @@ use crate::{
 /// The worktrees, branches and records of a job's items are treated in the same way.
 /// A job that is running is never touched.
 #[derive(clap::Args, Debug)]
-pub(crate) struct CleanArgs {
+pub(crate) struct WorktreeCleanArgs {
     /// The job whose worktrees to remove [default: all jobs of this repository]
     job: Option<JobId>,
 
@@ -50,7 +50,7 @@ pub(crate) struct CleanArgs {
 
 /// The decision over a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
+enum CleanDecision {
     /// Nothing is lost.
     Remove,
     /// Something is lost, or harder to get at; `--force` is needed.
@@ -59,7 +59,11 @@ enum Verdict {
     Keep(String),
 }
 
-pub(super) fn run(args: &Args, command: &CleanArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &WorktreeCleanArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let home = context::home(args)?;
     let repo = context::repo(None)?;
     let layout = context::layout(&home, &repo)?;
@@ -71,12 +75,12 @@ pub(super) fn run(args: &Args, command: &CleanArgs, out: &mut Output) -> Result<
     let (mut to_remove, mut kept, mut forced) = (Vec::new(), Vec::new(), 0);
     for left in &left {
         match verdict(left) {
-            Verdict::Remove => to_remove.push(left),
-            Verdict::Force(reason) => {
+            CleanDecision::Remove => to_remove.push(left),
+            CleanDecision::Force(reason) => {
                 forced += 1;
                 if command.force { to_remove.push(left) } else { kept.push((left, reason)) }
             }
-            Verdict::Keep(reason) => kept.push((left, reason)),
+            CleanDecision::Keep(reason) => kept.push((left, reason)),
         }
     }
     if command.force && forced > 0 && !command.yes && !command.dry_run {
@@ -94,8 +98,8 @@ pub(super) fn run(args: &Args, command: &CleanArgs, out: &mut Output) -> Result<
                     out.note(note);
                 }
             }
-            Err(Removal::Running) => kept.push((left, "its job is running".to_owned())),
-            Err(Removal::Failed(error)) => return Err(*error),
+            Err(RemovalError::Running) => kept.push((left, "its job is running".to_owned())),
+            Err(RemovalError::Failed(error)) => return Err(*error),
         }
     }
     for (left, reason) in &kept {
@@ -109,46 +113,60 @@ pub(super) fn run(args: &Args, command: &CleanArgs, out: &mut Output) -> Result<
 }
 
 /// Decides what is to become of a worktree.
-fn verdict(left: &JobLeftover) -> Verdict {
+fn verdict(left: &WorktreeView) -> CleanDecision {
     let is_lossless = left.unmerged_commits == 0 && left.uncommitted_files == Some(0);
     let resumable = left.status.filter(|status| status.is_resumable());
     let resumable = resumable.map(|status| format!("its job is {status} and can be resumed"));
     match (left.kind, resumable) {
         _ if left.status == Some(JobStatus::Running) => {
-            Verdict::Keep("its job is running".to_owned())
+            CleanDecision::Keep("its job is running".to_owned())
         }
-        (Kind::Trash | Kind::Snapshot, _) => Verdict::Remove,
+        (WorktreeKind::Trash | WorktreeKind::Snapshot, _) => CleanDecision::Remove,
         // Its branch is all that such a job has left, and records take no room.
-        (Kind::Branch | Kind::Records, Some(reason)) => Verdict::Keep(reason),
-        (Kind::Branch, None) if !is_lossless => {
+        (WorktreeKind::Branch | WorktreeKind::Records, Some(reason)) => CleanDecision::Keep(reason),
+        (WorktreeKind::Branch, None) if !is_lossless => {
             let branch = left.branch.as_deref().unwrap_or_default();
-            Verdict::Keep(format!("{}; `git branch -D {branch}` drops it", work(left)))
+            CleanDecision::Keep(format!("{}; `git branch -D {branch}` drops it", work(left)))
         }
-        (Kind::Records, None) if !is_lossless => {
+        (WorktreeKind::Records, None) if !is_lossless => {
             let first = left.references.first().map(String::as_str).unwrap_or_default();
-            Verdict::Keep(format!("{}; `git update-ref -d {first}` drops one", work(left)))
+            CleanDecision::Keep(format!("{}; `git update-ref -d {first}` drops one", work(left)))
         }
-        (Kind::Records, None) => Verdict::Force("nothing else has what they hold".to_owned()),
-        (Kind::Worktree | Kind::Other, Some(reason)) => Verdict::Force(reason),
-        (Kind::Worktree | Kind::Other | Kind::Branch, None) if is_lossless => Verdict::Remove,
-        (Kind::Worktree | Kind::Other | Kind::Branch, None) => Verdict::Force(work(left)),
+        (WorktreeKind::Records, None) => {
+            CleanDecision::Force("nothing else has what they hold".to_owned())
+        }
+        (WorktreeKind::Worktree | WorktreeKind::Other, Some(reason)) => {
+            CleanDecision::Force(reason)
+        }
+        (WorktreeKind::Worktree | WorktreeKind::Other | WorktreeKind::Branch, None)
+            if is_lossless =>
+        {
+            CleanDecision::Remove
+        }
+        (WorktreeKind::Worktree | WorktreeKind::Other | WorktreeKind::Branch, None) => {
+            CleanDecision::Force(work(left))
+        }
     }
 }
 
 /// The reason that a worktree was not removed.
-enum Removal {
+enum RemovalError {
     Running,
     Failed(Box<CliError>),
 }
 
 /// Removes a worktree, and returns what there is to say about it.
-fn remove(layout: &Layout, repo: &Repo, left: &JobLeftover) -> Result<Option<String>, Removal> {
-    let failed = |error: CliError| Removal::Failed(Box::new(error));
+fn remove(
+    layout: &Layout,
+    repo: &Repo,
+    left: &WorktreeView,
+) -> Result<Option<String>, RemovalError> {
+    let failed = |error: CliError| RemovalError::Failed(Box::new(error));
     // Held until the end, so that the job is not resumed while its files go.
     let _lock = if layout.state_dir(&left.job).is_dir() {
         match JobLock::take(layout, &left.job) {
             Ok(lock) => Some(lock),
-            Err(store::Error::Locked { .. }) => return Err(Removal::Running),
+            Err(store::Error::Locked { .. }) => return Err(RemovalError::Running),
             Err(error) => return Err(failed(store_error(error))),
         }
     } else {
@@ -161,18 +179,20 @@ fn remove(layout: &Layout, repo: &Repo, left: &JobLeftover) -> Result<Option<Str
     let keep_branch = left.status.is_some_and(JobStatus::is_resumable);
     let mut named = None;
     match left.kind {
-        Kind::Worktree => {
+        WorktreeKind::Worktree => {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let reference = format!("refs/prodigy/{}/failed/{name}", left.job);
             let loose = repo.name_loose_commits(&path, &reference);
             named = loose.map_err(|error| failed(git_error(error)))?;
             repo.remove_job_worktree(&path, &branch, keep_branch)
         }
-        Kind::Branch => repo.remove_job_branch(&branch),
-        Kind::Records | Kind::Snapshot => repo.delete_job_references(&left.references),
+        WorktreeKind::Branch => repo.remove_job_branch(&branch),
+        WorktreeKind::Records | WorktreeKind::Snapshot => {
+            repo.delete_job_references(&left.references)
+        }
         // Git may still have it on its list.
-        Kind::Trash if !path.exists() => repo.remove_job_worktree(&path, "", true),
-        Kind::Trash | Kind::Other => {
+        WorktreeKind::Trash if !path.exists() => repo.remove_job_worktree(&path, "", true),
+        WorktreeKind::Trash | WorktreeKind::Other => {
             let message = format!("cannot remove `{}`", path.display());
             let error = |error| failed(CliError::new(Exit::Failure, message).because(error));
             fs::remove_dir_all(&path).map_err(error)?;
@@ -189,7 +209,7 @@ fn remove(layout: &Layout, repo: &Repo, left: &JobLeftover) -> Result<Option<Str
 }
 
 /// Asks whether work may be lost.
-fn confirm(count: usize, out: &mut Output) -> Result<(), CliError> {
+fn confirm(count: usize, out: &mut Console) -> Result<(), CliError> {
     let what = if count == 1 { "1 worktree" } else { &format!("{count} worktrees") };
     let what = format!("{what} with work in it, or of a job that can be resumed");
     if !io::stdin().is_terminal() {
@@ -207,7 +227,7 @@ fn confirm(count: usize, out: &mut Output) -> Result<(), CliError> {
 }
 
 /// Names a worktree or branch.
-fn name(left: &JobLeftover) -> String {
+fn name(left: &WorktreeView) -> String {
     match &left.path {
         Some(path) => path.display().to_string(),
         None => place(left),

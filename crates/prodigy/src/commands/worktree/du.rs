@@ -4,18 +4,22 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::survey::{Bytes, survey};
-use crate::{cli::Args, commands::context, error::CliError, exit::Exit, output::Output};
+use super::survey::{ByteSize, survey};
+use crate::{cli::Cli, commands::context, error::CliError, exit::Exit, output::Console};
 
 /// Show what the worktrees of this repository's jobs take on disk
 #[derive(clap::Args, Debug)]
-pub(crate) struct DuArgs {
+pub(crate) struct WorktreeDuArgs {
     /// Print a JSON document
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(args: &Args, command: &DuArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &WorktreeDuArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let home = context::home(args)?;
     let repo = context::repo(None)?;
     let mut jobs: BTreeMap<String, u64> = BTreeMap::new();
@@ -33,8 +37,8 @@ pub(super) fn run(args: &Args, command: &DuArgs, out: &mut Output) -> Result<Exi
         return Ok(Exit::Success);
     }
     for (job, bytes) in jobs {
-        out.line(format_args!("{:>10}  {job}", Bytes(bytes).to_string()))?;
+        out.line(format_args!("{:>10}  {job}", ByteSize(bytes).to_string()))?;
     }
-    out.line(format_args!("{:>10}  total", Bytes(total).to_string()))?;
+    out.line(format_args!("{:>10}  total", ByteSize(total).to_string()))?;
     Ok(Exit::Success)
 }

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::survey::{Bytes, JobLeftover, Kind, survey};
+use super::survey::{ByteSize, WorktreeKind, WorktreeView, survey};
 use crate::{
-    cli::Args, commands::context, error::CliError, exit::Exit, output::Output, report::count,
+    cli::Cli, commands::context, error::CliError, exit::Exit, output::Console, report::count,
 };
 
 /// List the worktrees of this repository's jobs
@@ -13,13 +13,17 @@ use crate::{
 /// worktree takes on disk, and where it is. Worktrees of items are listed with the job's,
 /// and so are branches that are left without a worktree, and records of failed items.
 #[derive(clap::Args, Debug)]
-pub(crate) struct LsArgs {
+pub(crate) struct WorktreeListArgs {
     /// Print a JSON document
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(args: &Args, command: &LsArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(
+    args: &Cli,
+    command: &WorktreeListArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let home = context::home(args)?;
     let repo = context::repo(None)?;
     let left = survey(&context::layout(&home, &repo)?, &repo, None)?;
@@ -35,15 +39,15 @@ pub(super) fn run(args: &Args, command: &LsArgs, out: &mut Output) -> Result<Exi
     Ok(Exit::Success)
 }
 
-fn describe(left: &JobLeftover) -> String {
+fn describe(left: &WorktreeView) -> String {
     let status = left.status.map_or("no journal".to_owned(), |status| status.to_string());
     let place = place(left);
-    let size = Bytes(left.bytes).to_string();
+    let size = ByteSize(left.bytes).to_string();
     format!("{status:<23}  {:<33}  {size:>10}  {place}", work(left))
 }
 
 /// Says where it is.
-pub(super) fn place(left: &JobLeftover) -> String {
+pub(super) fn place(left: &WorktreeView) -> String {
     let first = left.references.first().map(String::as_str).unwrap_or_default();
     match (&left.path, &left.branch, left.references.len()) {
         (Some(path), ..) => path.display().to_string(),
@@ -54,7 +58,7 @@ pub(super) fn place(left: &JobLeftover) -> String {
 }
 
 /// Says what of a job's work is nowhere else.
-pub(super) fn work(left: &JobLeftover) -> String {
+pub(super) fn work(left: &WorktreeView) -> String {
     let mut parts = Vec::new();
     match left.unmerged_commits {
         0 => {}
@@ -65,13 +69,13 @@ pub(super) fn work(left: &JobLeftover) -> String {
         Some(0) => {}
         Some(1) => parts.push("1 uncommitted file".to_owned()),
         Some(count) => parts.push(format!("{count} uncommitted files")),
-        None if left.kind == Kind::Worktree => parts.push("in use".to_owned()),
+        None if left.kind == WorktreeKind::Worktree => parts.push("in use".to_owned()),
         None => parts.push("not a worktree".to_owned()),
     }
-    if left.kind == Kind::Records {
+    if left.kind == WorktreeKind::Records {
         parts.push(count(left.references.len(), "record"));
     }
-    if left.kind == Kind::Trash {
+    if left.kind == WorktreeKind::Trash {
         parts.push("half removed".to_owned());
     }
     if parts.is_empty() { "clean".to_owned() } else { parts.join(", ") }

@@ -6,22 +6,22 @@ mod ls;
 mod references;
 mod survey;
 
-pub(crate) use survey::{Bytes, JobLeftover, Kind, survey};
+pub(crate) use survey::{ByteSize, WorktreeKind, WorktreeView, survey};
 
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Look at and clean up the worktrees of this repository's jobs
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum WorktreeCommand {
-    Ls(ls::LsArgs),
-    Clean(clean::CleanArgs),
-    Du(du::DuArgs),
+    Ls(ls::WorktreeListArgs),
+    Clean(clean::WorktreeCleanArgs),
+    Du(du::WorktreeDuArgs),
 }
 
 pub(super) fn run(
-    args: &Args,
+    args: &Cli,
     command: &WorktreeCommand,
-    out: &mut Output,
+    out: &mut Console,
 ) -> Result<Exit, CliError> {
     match command {
         WorktreeCommand::Ls(command) => ls::run(args, command, out),

@@ -8,7 +8,7 @@ use prodigy_engine::{
     store::Layout,
 };
 
-use super::survey::{JobLeftover, Kind, status};
+use super::survey::{WorktreeKind, WorktreeView, status};
 use crate::{commands::context::git_error, error::CliError};
 
 /// Returns the references that this repository's jobs, or one of them, left behind.
@@ -16,7 +16,7 @@ pub(super) fn survey(
     layout: &Layout,
     repo: &Repo,
     only: Option<&JobId>,
-) -> Result<Vec<JobLeftover>, CliError> {
+) -> Result<Vec<WorktreeView>, CliError> {
     let mut jobs: BTreeMap<JobId, Vec<JobReference>> = BTreeMap::new();
     for reference in repo.job_references().map_err(git_error)? {
         let job = reference.name.split('/').nth(2).and_then(|job| job.parse().ok());
@@ -29,7 +29,7 @@ pub(super) fn survey(
         let status = status(layout, &job)?;
         let is_snapshot = |one: &JobReference| one.name.ends_with("/snapshot");
         let (snapshots, records): (Vec<_>, Vec<_>) = references.into_iter().partition(is_snapshot);
-        let leftover = |kind, unmerged_commits, references: Vec<JobReference>| JobLeftover {
+        let leftover = |kind, unmerged_commits, references: Vec<JobReference>| WorktreeView {
             job: job.clone(),
             status,
             branch: None,
@@ -45,7 +45,7 @@ pub(super) fn survey(
             .is_some_and(|status| status == JobStatus::Running || status.is_resumable())
             || repo.branch(&format!("prodigy/{job}/job")).map_err(git_error)?.is_some();
         if !snapshots.is_empty() && !is_needed {
-            left.push(leftover(Kind::Snapshot, 0, snapshots));
+            left.push(leftover(WorktreeKind::Snapshot, 0, snapshots));
         }
         let ahead = ahead(repo, &records)?;
         let is_ahead = |one: &JobReference| ahead.contains(&one.parent);
@@ -53,7 +53,7 @@ pub(super) fn survey(
         let unmerged = repo.unmerged_commits(&ahead).map_err(git_error)?;
         for (unmerged, group) in [(0, without), (unmerged, with)] {
             if !group.is_empty() {
-                left.push(leftover(Kind::Records, unmerged, group));
+                left.push(leftover(WorktreeKind::Records, unmerged, group));
             }
         }
     }

@@ -9,11 +9,11 @@ use std::{
 
 use prodigy_core::{
     ids::JobId,
-    job::{JobStatus, Summary},
+    job::{JobStatus, JobSummary},
 };
 use prodigy_engine::{
-    git::{Repo, Worktree},
-    store::{JobLock, Layout, Reader},
+    git::{Repo, WorktreeInfo},
+    store::{JobLock, JournalReader, Layout},
 };
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ use crate::{
 /// The kind of an artifact of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub(crate) enum WorktreeKind {
     /// A worktree.
     Worktree,
     /// A branch without a worktree.
@@ -44,7 +44,7 @@ pub(crate) enum Kind {
 
 /// One worktree or branch of a job, or some references.
 #[derive(Debug, Serialize)]
-pub(crate) struct JobLeftover {
+pub(crate) struct WorktreeView {
     /// The job.
     pub(crate) job: JobId,
     /// The status of the job; `None` if its journal is gone.
@@ -60,16 +60,16 @@ pub(crate) struct JobLeftover {
     /// The directory; `None` if only the branch is left.
     pub(crate) path: Option<PathBuf>,
     /// The kind of the artifact.
-    pub(crate) kind: Kind,
+    pub(crate) kind: WorktreeKind,
     /// The references.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) references: Vec<String>,
 }
 
 /// A number of bytes, as people read it.
-pub(crate) struct Bytes(pub(crate) u64);
+pub(crate) struct ByteSize(pub(crate) u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
         if self.0 < 1024 {
@@ -91,7 +91,7 @@ pub(crate) fn survey(
     layout: &Layout,
     repo: &Repo,
     only: Option<&JobId>,
-) -> Result<Vec<JobLeftover>, CliError> {
+) -> Result<Vec<WorktreeView>, CliError> {
     let worktrees = repo.worktrees().map_err(git_error)?;
     let mut left = Vec::new();
     for job in job_directories(layout)? {
@@ -118,18 +118,18 @@ pub(crate) fn survey(
         let Some(job) = job.filter(|job| only.is_none_or(|only| only == job)) else { continue };
         // One that a worktree of the user's is on is in use.
         if worktrees.iter().any(|tree| !tree.is_gone && tree.branch.as_ref() == Some(&branch))
-            || left.iter().any(|left: &JobLeftover| left.branch.as_ref() == Some(&branch))
+            || left.iter().any(|left: &WorktreeView| left.branch.as_ref() == Some(&branch))
         {
             continue;
         }
         let tip = format!("refs/heads/{branch}");
-        left.push(JobLeftover {
+        left.push(WorktreeView {
             status: status(layout, &job)?,
             unmerged_commits: repo.unmerged(&[&tip]).map_err(git_error)?,
             uncommitted_files: Some(0),
             bytes: 0,
             path: None,
-            kind: Kind::Branch,
+            kind: WorktreeKind::Branch,
             references: Vec::new(),
             branch: Some(branch),
             job,
@@ -142,11 +142,11 @@ pub(crate) fn survey(
 /// Looks at one directory of a job.
 fn look(
     repo: &Repo,
-    worktrees: &[Worktree],
+    worktrees: &[WorktreeInfo],
     job: &JobId,
     status: Option<JobStatus>,
     path: PathBuf,
-) -> Result<JobLeftover, CliError> {
+) -> Result<WorktreeView, CliError> {
     let real = path.canonicalize().unwrap_or_else(|_| path.clone());
     let Some(worktree) = worktrees.iter().find(|worktree| worktree.path == real) else {
         let left = trash(job, status, path);
@@ -154,7 +154,7 @@ fn look(
         return Ok(if is_trash {
             left
         } else {
-            JobLeftover { kind: Kind::Other, uncommitted_files: None, ..left }
+            WorktreeView { kind: WorktreeKind::Other, uncommitted_files: None, ..left }
         });
     };
     let bytes = disk_usage(&real);
@@ -177,22 +177,22 @@ fn look(
         Some(_) | None => repo.find_job_worktree(&real, &branch).map_err(git_error)?,
     };
     let uncommitted = tree.map(|tree| tree.has_uncommitted()).transpose().map_err(git_error)?;
-    Ok(JobLeftover {
+    Ok(WorktreeView {
         job: job.clone(),
         status,
         unmerged_commits: repo.unmerged(&tips).map_err(git_error)?,
         uncommitted_files: uncommitted.map(|files| files.len()),
         bytes,
         path: Some(path),
-        kind: Kind::Worktree,
+        kind: WorktreeKind::Worktree,
         references: Vec::new(),
         branch: Some(branch),
     })
 }
 
 /// Makes the entry of something that a killed process was removing.
-fn trash(job: &JobId, status: Option<JobStatus>, path: PathBuf) -> JobLeftover {
-    JobLeftover {
+fn trash(job: &JobId, status: Option<JobStatus>, path: PathBuf) -> WorktreeView {
+    WorktreeView {
         job: job.clone(),
         status,
         branch: None,
@@ -200,7 +200,7 @@ fn trash(job: &JobId, status: Option<JobStatus>, path: PathBuf) -> JobLeftover {
         uncommitted_files: Some(0),
         bytes: disk_usage(&path),
         path: Some(path),
-        kind: Kind::Trash,
+        kind: WorktreeKind::Trash,
         references: Vec::new(),
     }
 }
@@ -229,9 +229,9 @@ pub(super) fn status(layout: &Layout, job: &JobId) -> Result<Option<JobStatus>, 
     if !layout.events_dir(job).is_dir() {
         return Ok(None);
     }
-    let mut summary = Summary::default();
+    let mut summary = JobSummary::default();
     // A journal that cannot be read to its end leaves the job resumable, so it is kept.
-    if let Ok(records) = Reader::open(layout, job) {
+    if let Ok(records) = JournalReader::open(layout, job) {
         records.flatten().for_each(|record| summary.apply(&record));
     }
     Ok(Some(summary.status(false)))

@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use prodigy_engine::process::{JOB_MARKER, Stop, Supervisor, end_marked};
+use prodigy_engine::process::{JOB_MARKER, StopToken, SupervisorClient, end_marked};
 
-use super::{Bench, LONG, PRODIGY, eventually, mark, marked, sh};
+use super::{SupervisorFixture, LONG, PRODIGY, eventually, mark, marked, sh};
 
 /// A step that resists in every way: it ignores the request, and so does its daemon.
 ///
@@ -25,11 +25,11 @@ pub(super) const PROMISE: Duration = Duration::from_secs(15);
 
 #[tokio::test]
 async fn dropping_the_supervisor_ends_everything() {
-    let mut bench = Bench::new().await;
+    let mut bench = SupervisorFixture::new().await;
     let mut launch = bench.sh(STUBBORN);
     launch.grace = Duration::from_millis(300);
     let up = bench.path("up");
-    let stop = Stop::new();
+    let stop = StopToken::new();
     tokio::select! {
         ended = bench.supervisor.run(&launch, &stop) => panic!("{ended:?}"),
         () = async { while !up.exists() { tokio::time::sleep(Duration::from_millis(5)).await; } } => {}
@@ -42,9 +42,9 @@ async fn dropping_the_supervisor_ends_everything() {
 
 #[tokio::test]
 async fn a_launch_that_was_let_go_half_way_ends_and_no_other_begins() {
-    let mut bench = Bench::new().await;
+    let mut bench = SupervisorFixture::new().await;
     let launch = bench.sh("exec sleep 100");
-    let stop = Stop::new();
+    let stop = StopToken::new();
     tokio::select! {
         ended = bench.supervisor.run(&launch, &stop) => panic!("{ended:?}"),
         () = async { while marked(&bench.mark).is_empty() { tokio::task::yield_now().await; } } => {}
@@ -57,7 +57,7 @@ async fn a_launch_that_was_let_go_half_way_ends_and_no_other_begins() {
 
 #[tokio::test]
 async fn a_killed_supervisor_leaves_nothing_behind() {
-    let mut bench = Bench::new().await;
+    let mut bench = SupervisorFixture::new().await;
     let mut launch = bench.sh(STUBBORN);
     launch.grace = Duration::from_millis(300);
     let up = bench.path("up");
@@ -66,7 +66,7 @@ async fn a_killed_supervisor_leaves_nothing_behind() {
         eventually("the step is up", LONG, || up.exists());
         kill(id);
     });
-    let error = bench.try_run(&launch, &Stop::new()).await.unwrap_err();
+    let error = bench.try_run(&launch, &StopToken::new()).await.unwrap_err();
     killing.join().unwrap();
     bench.assert_nothing_is_left();
     insta::assert_snapshot!(error, @"the supervisor of the step is gone; 2 processes of the step were ended");
@@ -150,11 +150,12 @@ pub(super) fn start(test: &str, set: impl FnOnce(&mut Command)) -> std::process:
 async fn the_client_of_other_tests() {
     let Some(directory) = std::env::var_os("TEST_CLIENT").map(PathBuf::from) else { return };
     let mark = std::env::var("TEST_CLIENT_MARK").unwrap();
-    let mut supervisor = Supervisor::start(Path::new(PRODIGY), Path::new(&mark)).await.unwrap();
+    let mut supervisor =
+        SupervisorClient::start(Path::new(PRODIGY), Path::new(&mark)).await.unwrap();
     let mut launch = sh(STUBBORN, &directory, &mark);
     launch.env.push((JOB_MARKER.into(), mark.into()));
     launch.env.push(("PRODIGY_AUTOMATION".into(), "true".into()));
-    supervisor.run(&launch, &Stop::new()).await.unwrap();
+    supervisor.run(&launch, &StopToken::new()).await.unwrap();
     fs::write(directory.join("survived"), "").unwrap();
 }
 

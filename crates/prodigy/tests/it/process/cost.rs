@@ -5,19 +5,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use prodigy_engine::process::Stop;
+use prodigy_engine::process::StopToken;
 
-use super::Bench;
+use super::SupervisorFixture;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement, to be run by hand with --release"]
 async fn the_supervisor_adds_little_to_a_bare_start() {
     const LAUNCHES: usize = 2000;
-    let mut bench = Bench::new().await;
+    let mut bench = SupervisorFixture::new().await;
     let mut launch = bench.sh(":");
     launch.log = Some((bench.path("out"), bench.path("err")));
     launch.env.extend((0..40).map(|n| (format!("VARIABLE_{n}").into(), "x".repeat(60).into())));
-    let stop = Stop::new();
+    let stop = StopToken::new();
     let (mut bare, mut supervised) = (Vec::new(), Vec::new());
     // One after the other, so that both see the same machine.
     for _ in 0..LAUNCHES {

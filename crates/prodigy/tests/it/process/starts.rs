@@ -3,16 +3,16 @@
 use std::{collections::BTreeSet, fmt::Write as _, fs, os::unix::fs::PermissionsExt as _};
 
 use insta::assert_snapshot;
-use prodigy_engine::process::Status;
-use prodigy_testkit::World;
+use prodigy_engine::process::ProcessStatus;
+use prodigy_testkit::TestEnv;
 
-use super::{Bench, PRODIGY, text};
+use super::{SupervisorFixture, PRODIGY, text};
 
 #[tokio::test]
 async fn output_and_status_come_back() {
-    let mut bench = Bench::new().await;
+    let mut bench = SupervisorFixture::new().await;
     let ended = bench.run(&bench.sh("echo out; echo err >&2; exit 3")).await;
-    assert_eq!(ended.status, Status::Exited(3));
+    assert_eq!(ended.status, ProcessStatus::Exited(3));
     assert_eq!((text(&ended.stdout.head), ended.stdout.total), ("out\n", 4));
     assert_eq!((text(&ended.stderr.head), ended.stderr.total), ("err\n", 4));
     assert_eq!((ended.ended_by, ended.leftovers, ended.survivors), (None, 0, 0));
@@ -21,11 +21,11 @@ async fn output_and_status_come_back() {
 
 #[tokio::test]
 async fn one_supervisor_runs_many_launches() {
-    let mut bench = Bench::new().await;
+    let mut bench = SupervisorFixture::new().await;
     let supervisor = bench.supervisor.id();
     for number in 0..50 {
         let ended = bench.run(&bench.sh(&format!("echo {number}; exit {number}"))).await;
-        assert_eq!(ended.status, Status::Exited(number));
+        assert_eq!(ended.status, ProcessStatus::Exited(number));
         assert_eq!(text(&ended.stdout.head), format!("{number}\n"));
     }
     assert_eq!(bench.supervisor.id(), supervisor);
@@ -33,14 +33,14 @@ async fn one_supervisor_runs_many_launches() {
 
 #[tokio::test]
 async fn a_signal_is_a_status_of_its_own() {
-    let mut bench = Bench::new().await;
+    let mut bench = SupervisorFixture::new().await;
     let ended = bench.run(&bench.sh("kill -SEGV $$")).await;
-    assert_eq!((ended.status.code(), ended.status), (139, Status::Signaled(11)));
+    assert_eq!((ended.status.code(), ended.status), (139, ProcessStatus::Signaled(11)));
 }
 
 #[tokio::test]
 async fn the_environment_is_the_one_of_the_launch() {
-    let mut bench = Bench::new().await;
+    let mut bench = SupervisorFixture::new().await;
     let mut launch = bench.sh("");
     launch.argv = vec!["env".into()];
     launch.env.push(("WORD".into(), "two words\nand a line".into()));
@@ -53,7 +53,7 @@ async fn the_environment_is_the_one_of_the_launch() {
 
 #[tokio::test]
 async fn it_inherits_no_descriptor_no_core_dump_and_a_private_umask() {
-    let mut bench = Bench::new().await;
+    let mut bench = SupervisorFixture::new().await;
     let ended = bench.run(&bench.sh("umask; ulimit -c; ulimit -Hc; ls /proc/self/fd")).await;
     let printed = text(&ended.stdout.head);
     let fds = printed.strip_prefix("0077\n0\n0\n").unwrap();
@@ -75,7 +75,7 @@ async fn it_inherits_no_descriptor_no_core_dump_and_a_private_umask() {
 
 #[tokio::test]
 async fn input_arrives_whole_and_then_ends() {
-    let mut bench = Bench::new().await;
+    let mut bench = SupervisorFixture::new().await;
     let mut launch = bench.sh("wc -c");
     assert_eq!(text(&bench.run(&launch).await.stdout.head), "0\n");
     launch.stdin = vec![b'x'; 3 << 20];
@@ -84,15 +84,15 @@ async fn input_arrives_whole_and_then_ends() {
 
 #[tokio::test]
 async fn a_program_that_does_not_read_its_input_ends_all_the_same() {
-    let mut bench = Bench::new().await;
+    let mut bench = SupervisorFixture::new().await;
     let mut launch = bench.sh("exit 4");
     launch.stdin = vec![b'x'; 3 << 20];
-    assert_eq!(bench.run(&launch).await.status, Status::Exited(4));
+    assert_eq!(bench.run(&launch).await.status, ProcessStatus::Exited(4));
 }
 
 #[tokio::test]
 async fn the_program_is_looked_up_in_the_launch_s_own_path() {
-    let mut bench = Bench::new().await;
+    let mut bench = SupervisorFixture::new().await;
     let tool = bench.path("bin/tool");
     fs::create_dir(bench.path("bin")).unwrap();
     fs::write(&tool, "#!/bin/sh\necho \"mine: $1\"\n").unwrap();
@@ -107,7 +107,7 @@ async fn the_program_is_looked_up_in_the_launch_s_own_path() {
 
 #[tokio::test]
 async fn what_cannot_be_started_says_why() {
-    let mut bench = Bench::new().await;
+    let mut bench = SupervisorFixture::new().await;
     fs::write(bench.path("plain"), "no program").unwrap();
     let root = bench.directory.path().to_string_lossy().into_owned();
     let mut seen = String::new();
@@ -126,7 +126,7 @@ async fn what_cannot_be_started_says_why() {
         launch.argv = vec![program.into()];
         launch.cwd = bench.path(directory);
         let status = bench.run(&launch).await.status;
-        let Status::NotStarted { errno, message } = &status else { panic!("{status:?}") };
+        let ProcessStatus::NotStarted { errno, message } = &status else { panic!("{status:?}") };
         let message = message.replace(&root, "$ROOT");
         writeln!(seen, "{} {errno:?} {message}", status.code()).unwrap();
     }
@@ -144,7 +144,7 @@ async fn what_cannot_be_started_says_why() {
 
 #[test]
 fn a_person_is_told_that_the_command_is_not_for_people() {
-    let world = World::new(PRODIGY);
+    let world = TestEnv::new(PRODIGY);
     assert_snapshot!(world.prodigy(&["__supervise"]), @"
     ----- stderr -----
     error: `prodigy __supervise` is started by prodigy itself

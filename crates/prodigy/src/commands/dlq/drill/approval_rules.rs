@@ -3,38 +3,38 @@
 use std::fs;
 
 use super::{
-    findings::Findings,
-    scenarios::{RETRY, Scenario, agree_and_replay, approve, ask, begin, end},
-    stage::{JOB, Stage},
-    texts::{self, DENIED, ITEM, Trouble},
+    findings::DrillReport,
+    scenarios::{DrillScenario, RETRY, agree_and_replay, approve, ask, begin, end},
+    stage::{DrillWorkspace, JOB},
+    texts::{self, DENIED, ITEM, InjectedFault},
 };
 use crate::{error::CliError, exit::Exit};
 
 const POLICY: &str = ".prodigy/replay-policy.yml";
 
 /// The scenarios about who may decide, and by what.
-pub(super) const SCENARIOS: &[Scenario] = &[
-    Scenario {
+pub(super) const SCENARIOS: &[DrillScenario] = &[
+    DrillScenario {
         name: "no-members",
         about: "the group that has to agree has no members",
         play: no_members,
     },
-    Scenario {
+    DrillScenario {
         name: "uncommitted-policy",
         about: "somebody changes the policy and does not commit it",
         play: uncommitted_policy,
     },
-    Scenario {
+    DrillScenario {
         name: "policy-by-job",
         about: "a job commits a policy that allows more",
         play: policy_by_job,
     },
-    Scenario {
+    DrillScenario {
         name: "other-commit",
         about: "somebody commits to the branch after somebody agreed",
         play: other_commit,
     },
-    Scenario {
+    DrillScenario {
         name: "step-approves",
         about: "a running step agrees to a replay",
         play: step_approves,
@@ -42,12 +42,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 ];
 
 /// Runs the job whose item has to be agreed to.
-fn denied(stage: &mut Stage) -> Result<(), CliError> {
-    begin(stage, Trouble { before: DENIED, ..Trouble::default() }, "30m")?;
+fn denied(stage: &mut DrillWorkspace) -> Result<(), CliError> {
+    begin(stage, InjectedFault { before: DENIED, ..InjectedFault::default() }, "30m")?;
     Ok(())
 }
 
-fn no_members(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+fn no_members(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
     denied(stage)?;
     let policy = texts::policy("30m", 2);
     let members = "    members: [ben@example.com, carol@example.com]\n";
@@ -64,7 +64,10 @@ fn no_members(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError
     agree_and_replay(stage, findings)
 }
 
-fn uncommitted_policy(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+fn uncommitted_policy(
+    stage: &mut DrillWorkspace,
+    findings: &mut DrillReport,
+) -> Result<(), CliError> {
     denied(stage)?;
     let policy = texts::policy("30m", 2);
     stage.write(POLICY, &texts::lax(&policy))?;
@@ -76,7 +79,7 @@ fn uncommitted_policy(stage: &mut Stage, findings: &mut Findings) -> Result<(), 
     agree_and_replay(stage, findings)
 }
 
-fn policy_by_job(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+fn policy_by_job(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
     denied(stage)?;
     stage.write("meddle.yml", texts::MEDDLE)?;
     stage.commit()?;
@@ -94,7 +97,7 @@ fn policy_by_job(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliEr
     end(stage, findings)
 }
 
-fn other_commit(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+fn other_commit(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
     denied(stage)?;
     let digest = ask(stage, findings)?;
     findings.see("somebody agrees", 0, approve(stage, "carol", &digest)?.0);
@@ -106,7 +109,7 @@ fn other_commit(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliErr
     agree_and_replay(stage, findings)
 }
 
-fn step_approves(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+fn step_approves(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
     denied(stage)?;
     let digest = ask(stage, findings)?;
     let program = format!("{} --home {}", stage.program().display(), stage.home().display());

@@ -6,39 +6,39 @@ use serde_json::{Value, json};
 
 /// The findings of a rehearsal.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
-    findings: Vec<Look>,
+pub(super) struct DrillReport {
+    findings: Vec<DrillCheck>,
 }
 
 #[derive(Debug)]
-struct Look {
+struct DrillCheck {
     what: String,
     expected: String,
     actual: String,
 }
 
-impl Look {
+impl DrillCheck {
     fn is_good(&self) -> bool {
         self.expected == self.actual
     }
 }
 
-impl Findings {
+impl DrillReport {
     /// Adds a finding with its expected and actual value.
     pub(super) fn see(&mut self, what: &str, expected: impl Display, actual: impl Display) {
         let (expected, actual) = (expected.to_string(), actual.to_string());
-        self.findings.push(Look { what: what.to_owned(), expected, actual });
+        self.findings.push(DrillCheck { what: what.to_owned(), expected, actual });
     }
 
     /// Returns whether everything was as it must be.
     pub(super) fn is_good(&self) -> bool {
-        !self.findings.is_empty() && self.findings.iter().all(Look::is_good)
+        !self.findings.is_empty() && self.findings.iter().all(DrillCheck::is_good)
     }
 
     /// Returns what was found, for people.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         self.findings.iter().map(|finding| {
-            let Look { what, expected, actual } = finding;
+            let DrillCheck { what, expected, actual } = finding;
             if finding.is_good() {
                 format!("✓ {what}: {actual}")
             } else {
@@ -49,8 +49,8 @@ impl Findings {
 
     /// Returns what was found, for programs.
     pub(super) fn documents(&self) -> Vec<Value> {
-        let document = |finding: &Look| {
-            let Look { what, expected, actual } = finding;
+        let document = |finding: &DrillCheck| {
+            let DrillCheck { what, expected, actual } = finding;
             let ok = finding.is_good();
             json!({ "what": what, "expected": expected, "actual": actual, "ok": ok })
         };
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn one_thing_that_is_not_as_it_must_be_is_enough() {
-        let mut findings = Findings::default();
+        let mut findings = DrillReport::default();
         assert!(!findings.is_good(), "nothing was looked at");
         findings.see("effects", 1, 1);
         assert!(findings.is_good());

@@ -8,11 +8,11 @@ mod texts;
 
 use serde_json::json;
 
-use crate::{cli::Args, error::CliError, exit::Exit, output::Output, report::count};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console, report::count};
 
-use findings::Findings;
-use scenarios::Scenario;
-use stage::Stage;
+use findings::DrillReport;
+use scenarios::DrillScenario;
+use stage::DrillWorkspace;
 
 /// The version of the result as JSON.
 const VERSION: u32 = 1;
@@ -26,10 +26,10 @@ const VERSION: u32 = 1;
 ///
 /// Exit codes: 0 if everything was as it must be, 1 if something was not.
 #[derive(clap::Args, Debug)]
-pub(crate) struct DrillArgs {
+pub(crate) struct DlqDrillArgs {
     /// The scenarios [default: all]
     #[arg(value_name = "SCENARIO", value_parser = scenario)]
-    scenarios: Vec<&'static Scenario>,
+    scenarios: Vec<&'static DrillScenario>,
 
     /// Show the scenarios and run none
     #[arg(long)]
@@ -45,23 +45,23 @@ pub(crate) struct DrillArgs {
 }
 
 /// Returns every scenario.
-fn all() -> impl Iterator<Item = &'static Scenario> {
+fn all() -> impl Iterator<Item = &'static DrillScenario> {
     scenarios::SCENARIOS.iter().chain(approval_rules::SCENARIOS)
 }
 
 /// Finds a scenario by its name.
-fn scenario(name: &str) -> Result<&'static Scenario, String> {
+fn scenario(name: &str) -> Result<&'static DrillScenario, String> {
     let names = all().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
     all()
         .find(|scenario| scenario.name == name)
         .ok_or_else(|| format!("there is no such scenario; there are {names}"))
 }
 
-pub(super) fn run(_: &Args, command: &DrillArgs, out: &mut Output) -> Result<Exit, CliError> {
+pub(super) fn run(_: &Cli, command: &DlqDrillArgs, out: &mut Console) -> Result<Exit, CliError> {
     if command.list {
         return list(command.json, out);
     }
-    let chosen: Vec<&Scenario> =
+    let chosen: Vec<&DrillScenario> =
         if command.scenarios.is_empty() { all().collect() } else { command.scenarios.clone() };
     let mut documents = Vec::new();
     let mut failed = 0;
@@ -101,7 +101,7 @@ pub(super) fn run(_: &Args, command: &DrillArgs, out: &mut Output) -> Result<Exi
     Ok(if failed == 0 { Exit::Success } else { Exit::Failure })
 }
 
-fn list(as_json: bool, out: &mut Output) -> Result<Exit, CliError> {
+fn list(as_json: bool, out: &mut Console) -> Result<Exit, CliError> {
     if as_json {
         let scenarios =
             all().map(|scenario| json!({ "scenario": scenario.name, "about": scenario.about }));
@@ -117,9 +117,12 @@ fn list(as_json: bool, out: &mut Output) -> Result<Exit, CliError> {
 }
 
 /// Runs one scenario; returns what was found, and where it is kept.
-fn rehearse(scenario: &Scenario, keep: bool) -> Result<(Findings, Option<String>), CliError> {
-    let mut stage = Stage::new()?;
-    let mut findings = Findings::default();
+fn rehearse(
+    scenario: &DrillScenario,
+    keep: bool,
+) -> Result<(DrillReport, Option<String>), CliError> {
+    let mut stage = DrillWorkspace::new()?;
+    let mut findings = DrillReport::default();
     (scenario.play)(&mut stage, &mut findings)?;
     let kept = if keep { Some(stage.keep().display().to_string()) } else { None };
     Ok((findings, kept))

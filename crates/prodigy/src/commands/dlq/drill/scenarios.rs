@@ -3,71 +3,71 @@
 use std::{fs, io, time::Duration, time::Instant};
 
 use super::{
-    findings::Findings,
-    stage::{JOB, Stage, pause, wait},
-    texts::{self, CRASH, DENIED, DOWN, GONE, INVALID, ITEM, Trouble},
+    findings::DrillReport,
+    stage::{DrillWorkspace, JOB, pause, wait},
+    texts::{self, CRASH, DENIED, DOWN, GONE, INVALID, ITEM, InjectedFault},
 };
 use crate::{error::CliError, exit::Exit};
 
 /// Something that can go wrong.
-pub(super) struct Scenario {
+pub(super) struct DrillScenario {
     /// Its name.
     pub(super) name: &'static str,
     /// The description, for people.
     pub(super) about: &'static str,
     /// Plays it.
-    pub(super) play: fn(&mut Stage, &mut Findings) -> Result<(), CliError>,
+    pub(super) play: fn(&mut DrillWorkspace, &mut DrillReport) -> Result<(), CliError>,
 }
 
-impl std::fmt::Debug for Scenario {
+impl std::fmt::Debug for DrillScenario {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(self.name)
     }
 }
 
 /// The scenarios about replays, crashes and records.
-pub(super) const SCENARIOS: &[Scenario] = &[
-    Scenario {
+pub(super) const SCENARIOS: &[DrillScenario] = &[
+    DrillScenario {
         name: "denied-replay",
         about: "the policy keeps an entry back until somebody releases it",
         play: denied_replay,
     },
-    Scenario {
+    DrillScenario {
         name: "crash-before-effect",
         about: "prodigy dies right before something outside is changed",
         play: crash_before_effect,
     },
-    Scenario {
+    DrillScenario {
         name: "crash-after-effect",
         about: "prodigy dies right after something outside was changed",
         play: crash_after_effect,
     },
-    Scenario {
+    DrillScenario {
         name: "racing-replayers",
         about: "two replays of one entry are asked for at once",
         play: racing_replayers,
     },
-    Scenario {
+    DrillScenario {
         name: "expired-approval",
         about: "somebody agrees when it is too late",
         play: expired_approval,
     },
-    Scenario {
+    DrillScenario {
         name: "self-approval",
         about: "somebody agrees to their own replay",
         play: self_approval,
     },
-    Scenario {
+    DrillScenario {
         name: "policy-changed",
         about: "the policy changes after somebody agreed",
         play: policy_changed,
     },
-    Scenario {
+    DrillScenario {
         name: "missing-input",
         about: "the item's input is gone until somebody names another",
         play: missing_input,
     },
-    Scenario {
+    DrillScenario {
         name: "cut-audit-tail",
         about: "the end of the audit trail is cut off",
         play: cut_audit_tail,
@@ -77,7 +77,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 pub(super) const RETRY: &[&str] = &["dlq", "retry", JOB, ITEM, "-y"];
 
 /// Runs the job with a policy and something that goes wrong.
-pub(super) fn begin(stage: &mut Stage, trouble: Trouble, ttl: &str) -> Result<i32, CliError> {
+pub(super) fn begin(
+    stage: &mut DrillWorkspace,
+    trouble: InjectedFault,
+    ttl: &str,
+) -> Result<i32, CliError> {
     stage.write("workflow.yml", &texts::workflow(trouble))?;
     stage.write(".prodigy/replay-policy.yml", &texts::policy(ttl, 2))?;
     stage.commit()?;
@@ -85,7 +89,7 @@ pub(super) fn begin(stage: &mut Stage, trouble: Trouble, ttl: &str) -> Result<i3
 }
 
 /// Looks at what must hold at every end: one effect, a closed entry, an unbroken trail.
-pub(super) fn end(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+pub(super) fn end(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
     findings.see("effects", 1, stage.effects()?);
     findings.see("entry", "resolved", stage.entry("status")?);
     let seen = stage.prodigy("ann", &["audit", "verify"])?;
@@ -93,8 +97,8 @@ pub(super) fn end(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliE
     Ok(())
 }
 
-fn denied_replay(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
-    begin(stage, Trouble { before: INVALID, ..Trouble::default() }, "30m")?;
+fn denied_replay(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
+    begin(stage, InjectedFault { before: INVALID, ..InjectedFault::default() }, "30m")?;
     let denied = stage.prodigy("ben", RETRY)?;
     findings.see("replay is denied", Exit::ReplayDenied.code(), denied.code);
     findings.see("entry stays", "open", stage.entry("status")?);
@@ -107,15 +111,21 @@ fn denied_replay(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliEr
     end(stage, findings)
 }
 
-fn crash_before_effect(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
-    crash(stage, findings, Trouble { about_to: CRASH, ..Trouble::default() }, 0)?;
+fn crash_before_effect(
+    stage: &mut DrillWorkspace,
+    findings: &mut DrillReport,
+) -> Result<(), CliError> {
+    crash(stage, findings, InjectedFault { about_to: CRASH, ..InjectedFault::default() }, 0)?;
     findings.see("replay", 0, stage.prodigy("ben", RETRY)?.code);
     findings.see("replays in the audit trail", 1, stage.audited("replay", "intended")?);
     end(stage, findings)
 }
 
-fn crash_after_effect(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
-    crash(stage, findings, Trouble { just_done: CRASH, ..Trouble::default() }, 1)?;
+fn crash_after_effect(
+    stage: &mut DrillWorkspace,
+    findings: &mut DrillReport,
+) -> Result<(), CliError> {
+    crash(stage, findings, InjectedFault { just_done: CRASH, ..InjectedFault::default() }, 1)?;
     findings.see("adoption", 0, stage.prodigy("ben", RETRY)?.code);
     findings.see("replays in the audit trail", 0, stage.audited("replay", "intended")?);
     findings.see("adoptions in the audit trail", 1, stage.audited("adopt", "done")?);
@@ -124,9 +134,9 @@ fn crash_after_effect(stage: &mut Stage, findings: &mut Findings) -> Result<(), 
 
 /// Lets prodigy die around the effect and takes the job up again.
 fn crash(
-    stage: &mut Stage,
-    findings: &mut Findings,
-    trouble: Trouble,
+    stage: &mut DrillWorkspace,
+    findings: &mut DrillReport,
+    trouble: InjectedFault,
     effects: usize,
 ) -> Result<(), CliError> {
     findings.see("prodigy is killed", 128 + 9, begin(stage, trouble, "30m")?);
@@ -138,8 +148,11 @@ fn crash(
     Ok(())
 }
 
-fn racing_replayers(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
-    begin(stage, Trouble { before: DOWN, ..Trouble::default() }, "30m")?;
+fn racing_replayers(
+    stage: &mut DrillWorkspace,
+    findings: &mut DrillReport,
+) -> Result<(), CliError> {
+    begin(stage, InjectedFault { before: DOWN, ..InjectedFault::default() }, "30m")?;
     findings.see("entry", "open", stage.entry("status")?);
     stage.touch("mended")?;
     let (one, other) = (stage.start("ben", RETRY)?, stage.start("carol", RETRY)?);
@@ -151,7 +164,10 @@ fn racing_replayers(stage: &mut Stage, findings: &mut Findings) -> Result<(), Cl
 }
 
 /// Asks for a replay that somebody has to agree to; returns what they agree to.
-pub(super) fn ask(stage: &mut Stage, findings: &mut Findings) -> Result<String, CliError> {
+pub(super) fn ask(
+    stage: &mut DrillWorkspace,
+    findings: &mut DrillReport,
+) -> Result<String, CliError> {
     let asked = stage.prodigy("ben", RETRY)?;
     findings.see("replay waits", Exit::AwaitingApproval.code(), asked.code);
     stage.told(&["dlq", "approvals", JOB, "--json"], "digest")
@@ -159,7 +175,7 @@ pub(super) fn ask(stage: &mut Stage, findings: &mut Findings) -> Result<String, 
 
 /// Agrees to what was shown, and returns how that ended.
 pub(super) fn approve(
-    stage: &mut Stage,
+    stage: &mut DrillWorkspace,
     who: &str,
     digest: &str,
 ) -> Result<(i32, String), CliError> {
@@ -167,8 +183,11 @@ pub(super) fn approve(
     Ok((seen.code, seen.text))
 }
 
-fn expired_approval(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
-    begin(stage, Trouble { before: DENIED, ..Trouble::default() }, "1s")?;
+fn expired_approval(
+    stage: &mut DrillWorkspace,
+    findings: &mut DrillReport,
+) -> Result<(), CliError> {
+    begin(stage, InjectedFault { before: DENIED, ..InjectedFault::default() }, "1s")?;
     let digest = ask(stage, findings)?;
     let asked = Instant::now();
     while asked.elapsed() < Duration::from_millis(1500) {
@@ -184,8 +203,8 @@ fn expired_approval(stage: &mut Stage, findings: &mut Findings) -> Result<(), Cl
     agree_and_replay(stage, findings)
 }
 
-fn self_approval(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
-    begin(stage, Trouble { before: DENIED, ..Trouble::default() }, "30m")?;
+fn self_approval(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
+    begin(stage, InjectedFault { before: DENIED, ..InjectedFault::default() }, "30m")?;
     let digest = ask(stage, findings)?;
     let (code, text) = approve(stage, "ben", &digest)?;
     findings.see("their own", true, text.contains("self_approval"));
@@ -199,8 +218,8 @@ fn self_approval(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliEr
     agree_and_replay(stage, findings)
 }
 
-fn policy_changed(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
-    begin(stage, Trouble { before: DENIED, ..Trouble::default() }, "30m")?;
+fn policy_changed(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
+    begin(stage, InjectedFault { before: DENIED, ..InjectedFault::default() }, "30m")?;
     let digest = ask(stage, findings)?;
     findings.see("somebody agrees", 0, approve(stage, "carol", &digest)?.0);
     stage.write(".prodigy/replay-policy.yml", &texts::policy("30m", 1))?;
@@ -214,7 +233,10 @@ fn policy_changed(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliE
 }
 
 /// Asks, lets somebody else agree, and replays.
-pub(super) fn agree_and_replay(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
+pub(super) fn agree_and_replay(
+    stage: &mut DrillWorkspace,
+    findings: &mut DrillReport,
+) -> Result<(), CliError> {
     let digest = ask(stage, findings)?;
     findings.see("somebody else agrees", 0, approve(stage, "carol", &digest)?.0);
     findings.see("replay", 0, stage.prodigy("ben", RETRY)?.code);
@@ -222,8 +244,8 @@ pub(super) fn agree_and_replay(stage: &mut Stage, findings: &mut Findings) -> Re
     end(stage, findings)
 }
 
-fn missing_input(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
-    begin(stage, Trouble { before: GONE, ..Trouble::default() }, "30m")?;
+fn missing_input(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
+    begin(stage, InjectedFault { before: GONE, ..InjectedFault::default() }, "30m")?;
     findings.see("reason", "input_missing", stage.entry("reason_code")?);
     let denied = stage.prodigy("ben", RETRY)?;
     findings.see("replay is denied", Exit::ReplayDenied.code(), denied.code);
@@ -235,8 +257,8 @@ fn missing_input(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliEr
     end(stage, findings)
 }
 
-fn cut_audit_tail(stage: &mut Stage, findings: &mut Findings) -> Result<(), CliError> {
-    begin(stage, Trouble { before: INVALID, ..Trouble::default() }, "30m")?;
+fn cut_audit_tail(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
+    begin(stage, InjectedFault { before: INVALID, ..InjectedFault::default() }, "30m")?;
     stage.prodigy("ben", RETRY)?;
     stage.touch("mended")?;
     let path = stage.audit_file()?;

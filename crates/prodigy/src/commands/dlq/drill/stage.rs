@@ -25,28 +25,28 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(super) const JOB: &str = "drill";
 
 /// Where a rehearsal takes place.
-pub(super) struct Stage {
+pub(super) struct DrillWorkspace {
     place: TempDir,
     program: PathBuf,
     runs: u32,
 }
 
 /// A command that was started.
-pub(super) struct Started {
+pub(super) struct DrillProcess {
     child: Child,
     printed: PathBuf,
 }
 
 /// The exit code and the output of a command.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct DrillOutput {
     /// Its exit code; a signal is 128 plus its number.
     pub(super) code: i32,
     /// All that it printed, both streams together.
     pub(super) text: String,
 }
 
-impl Stage {
+impl DrillWorkspace {
     /// Makes a repository with one commit, an empty home, and an empty world outside.
     pub(super) fn new() -> Result<Self, CliError> {
         let place = tempfile::Builder::new().prefix("prodigy-drill-").tempdir().map_err(broken)?;
@@ -107,12 +107,12 @@ impl Stage {
     }
 
     /// Runs prodigy as somebody and waits for its end.
-    pub(super) fn prodigy(&mut self, who: &str, args: &[&str]) -> Result<Seen, CliError> {
+    pub(super) fn prodigy(&mut self, who: &str, args: &[&str]) -> Result<DrillOutput, CliError> {
         wait(self.start(who, args)?)
     }
 
     /// Starts prodigy as somebody. Its steps can find its number, to end it.
-    pub(super) fn start(&mut self, who: &str, args: &[&str]) -> Result<Started, CliError> {
+    pub(super) fn start(&mut self, who: &str, args: &[&str]) -> Result<DrillProcess, CliError> {
         self.runs += 1;
         let name = format!("run-{}", self.runs);
         let started = self.spawn(self.program.clone().into(), args, who, &name)?;
@@ -131,7 +131,7 @@ impl Stage {
         args: &[&str],
         who: &str,
         name: &str,
-    ) -> Result<Started, CliError> {
+    ) -> Result<DrillProcess, CliError> {
         let root = self.place.path();
         let printed = root.join(name);
         let file = File::create(&printed).map_err(broken)?;
@@ -155,7 +155,7 @@ impl Stage {
             .stderr(file)
             .spawn()
             .map_err(broken)?;
-        Ok(Started { child, printed })
+        Ok(DrillProcess { child, printed })
     }
 
     /// Returns how often the world outside was changed.
@@ -212,7 +212,7 @@ impl Stage {
 }
 
 /// Waits for the end of a command, and ends it if it takes too long.
-pub(super) fn wait(mut started: Started) -> Result<Seen, CliError> {
+pub(super) fn wait(mut started: DrillProcess) -> Result<DrillOutput, CliError> {
     use std::os::unix::process::ExitStatusExt as _;
     let begun = Instant::now();
     let status = loop {
@@ -229,7 +229,7 @@ pub(super) fn wait(mut started: Started) -> Result<Seen, CliError> {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     let text = fs::read(&started.printed).map_err(broken)?;
     let text = String::from_utf8_lossy(&text).into_owned();
-    Ok(Seen { code: code.unwrap_or(-1), text })
+    Ok(DrillOutput { code: code.unwrap_or(-1), text })
 }
 
 /// Waits a moment.

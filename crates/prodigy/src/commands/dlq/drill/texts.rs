@@ -5,7 +5,7 @@ pub(super) const ITEM: &str = "pr-1";
 
 /// The faults around the step with the side effect.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Trouble {
+pub(super) struct InjectedFault {
     /// Shell commands of the step before, which changes nothing outside.
     pub(super) before: &'static str,
     /// Shell commands right before the effect.
@@ -55,7 +55,7 @@ pub(super) const CRASH: &str = r#"test -e "$DRILL/crashed" || {
         }"#;
 
 /// Returns the workflow: an agent works on the item, then a step changes something outside.
-pub(super) fn workflow(trouble: Trouble) -> String {
+pub(super) fn workflow(trouble: InjectedFault) -> String {
     let or = |text: &'static str| if text.is_empty() { ":" } else { text };
     let (before, about_to, just_done) =
         (or(trouble.before), or(trouble.about_to), or(trouble.just_done));

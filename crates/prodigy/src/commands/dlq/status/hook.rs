@@ -2,10 +2,10 @@
 
 use std::{path::Path, time::Duration};
 
-use prodigy_engine::process::{Quick, quick};
+use prodigy_engine::process::{HelperCommand, quick};
 use serde_json::Value;
 
-use crate::{error::explained, output::Output};
+use crate::{error::explained, output::Console};
 
 /// The longest it may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -13,9 +13,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Runs the command of the policy in the repository, with the alerts as JSON on standard input.
 ///
 /// If it fails, that is said, and nothing else: the exit code is about the dead letters.
-pub(super) fn run(hook: &str, root: &Path, alerts: &Value, out: &mut Output) {
+pub(super) fn run(hook: &str, root: &Path, alerts: &Value, out: &mut Console) {
     let stdin = format!("{alerts}\n");
-    let call = Quick {
+    let call = HelperCommand {
         program: "sh".as_ref(),
         args: &["-c".into(), hook.into()],
         cwd: root,

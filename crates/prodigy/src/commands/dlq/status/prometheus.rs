@@ -4,11 +4,11 @@ use std::{fmt::Write as _, io::Write as _, path::Path};
 
 use prodigy_core::{
     Timestamp,
-    replay::{Oldest, alerts::AlertKind},
+    replay::{OldestEntry, alerts::AlertKind},
 };
 use prodigy_engine::clock;
 
-use super::Status;
+use super::DlqHealthView;
 use crate::{
     error::CliError,
     output_file::{self, OutputFileError},
@@ -17,7 +17,7 @@ use crate::{
 /// Writes the file so that a reader sees the old or the new one, never half of it.
 ///
 /// Other users have to read it, so it is no file of the store.
-pub(super) fn write(path: &Path, status: &Status<'_>) -> Result<(), CliError> {
+pub(super) fn write(path: &Path, status: &DlqHealthView<'_>) -> Result<(), CliError> {
     let text = text(status, clock::now());
     output_file::write(path, |file| {
         file.write_all(text.as_bytes()).map_err(|error| OutputFileError::new(path, error).into())
@@ -25,9 +25,9 @@ pub(super) fn write(path: &Path, status: &Status<'_>) -> Result<(), CliError> {
 }
 
 /// The text of a file that is being put together.
-struct Page(String);
+struct MetricsText(String);
 
-impl Page {
+impl MetricsText {
     /// Begins a metric.
     fn metric(&mut self, name: &str, help: &str) {
         // Writing to a text cannot fail.
@@ -56,9 +56,9 @@ fn escaped(value: &str) -> String {
 }
 
 /// Returns the whole file.
-fn text(status: &Status<'_>, now: Timestamp) -> String {
+fn text(status: &DlqHealthView<'_>, now: Timestamp) -> String {
     let vitals = &status.vitals;
-    let mut page = Page(String::new());
+    let mut page = MetricsText(String::new());
     of_jobs(status, &mut page);
     page.single("replaying_entries", "Entries that are being replayed.", number(vitals.replaying));
     let help = "Items that died per minute in the last 10 minutes.";
@@ -87,7 +87,7 @@ fn text(status: &Status<'_>, now: Timestamp) -> String {
 }
 
 /// Adds what is counted for each job.
-fn of_jobs(status: &Status<'_>, page: &mut Page) {
+fn of_jobs(status: &DlqHealthView<'_>, page: &mut MetricsText) {
     let jobs = &status.vitals.jobs;
     let name = "open_entries";
     page.metric(name, "Entries that wait for somebody, by why the item died.");
@@ -97,7 +97,7 @@ fn of_jobs(status: &Status<'_>, page: &mut Page) {
             page.value(name, &labels, number(*open));
         }
     }
-    let age = |oldest: &Oldest| number(status.vitals.age(oldest.at).as_secs());
+    let age = |oldest: &OldestEntry| number(status.vitals.age(oldest.at).as_secs());
     let name = "oldest_open_seconds";
     page.metric(name, "How long the oldest open entry has been open.");
     for (job, vitals) in jobs {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn labels_are_escaped() {
-        let mut page = Page(String::new());
+        let mut page = MetricsText(String::new());
         page.value("x", &[("a", "b\"\\\nc"), ("d", "e")], 0.5);
         assert_eq!(page.0, "prodigy_dlq_x{a=\"b\\\"\\\\\\nc\",d=\"e\"} 0.5\n");
     }

@@ -1,19 +1,19 @@
 //! The status in words and in JSON.
 
 use prodigy_core::{
-    audit::Verified,
+    audit::AuditVerification,
     replay::{
-        Oldest, Vitals,
+        DlqHealth, OldestEntry,
         alerts::{Alert, AlertKind, percent, roughly},
     },
 };
 use serde_json::{Value, json};
 
-use super::{super::words::SCHEMA_VERSION, Status};
-use crate::{error::CliError, output::Output, report::count};
+use super::{super::words::SCHEMA_VERSION, DlqHealthView};
+use crate::{error::CliError, output::Console, report::count};
 
 /// Prints all numbers, and what is wrong.
-pub(super) fn table(status: &Status<'_>, out: &mut Output) -> Result<(), CliError> {
+pub(super) fn table(status: &DlqHealthView<'_>, out: &mut Console) -> Result<(), CliError> {
     for (name, value) in facts(status) {
         out.line(format_args!("{name:<17}{value}"))?;
     }
@@ -24,14 +24,14 @@ pub(super) fn table(status: &Status<'_>, out: &mut Output) -> Result<(), CliErro
 }
 
 /// Prints what is wrong, or that nothing is.
-pub(super) fn check(status: &Status<'_>, out: &mut Output) -> Result<(), CliError> {
+pub(super) fn check(status: &DlqHealthView<'_>, out: &mut Console) -> Result<(), CliError> {
     if status.alerts.is_empty() && !status.is_partial {
         out.line(format_args!("ok: {} open", status.vitals.open()))?;
     }
     alert_lines(status, out)
 }
 
-fn alert_lines(status: &Status<'_>, out: &mut Output) -> Result<(), CliError> {
+fn alert_lines(status: &DlqHealthView<'_>, out: &mut Console) -> Result<(), CliError> {
     for alert in &status.alerts {
         let (name, text, next) = (alert.kind.name(), &alert.text, next(status, alert));
         out.line(format_args!("alert {name}: {text}; next: {next}"))?;
@@ -39,7 +39,7 @@ fn alert_lines(status: &Status<'_>, out: &mut Output) -> Result<(), CliError> {
     Ok(())
 }
 
-fn facts(status: &Status<'_>) -> Vec<(&'static str, String)> {
+fn facts(status: &DlqHealthView<'_>) -> Vec<(&'static str, String)> {
     let vitals = &status.vitals;
     let mut open = vitals.open().to_string();
     if vitals.replaying > 0 {
@@ -79,11 +79,11 @@ fn facts(status: &Status<'_>) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn named(vitals: &Vitals, oldest: &Oldest) -> String {
+fn named(vitals: &DlqHealth, oldest: &OldestEntry) -> String {
     format!("{} ago: {} {}", roughly(vitals.age(oldest.at)), oldest.job, oldest.item)
 }
 
-fn audit_words(status: &Status<'_>) -> String {
+fn audit_words(status: &DlqHealthView<'_>) -> String {
     if let Some(fault) = &status.vitals.audit_fault {
         return fault.clone();
     }
@@ -94,21 +94,21 @@ fn audit_words(status: &Status<'_>) -> String {
 }
 
 /// Returns why an audit trail cannot be relied on.
-pub(super) fn fault(verified: &Verified) -> Option<String> {
+pub(super) fn fault(verified: &AuditVerification) -> Option<String> {
     match verified {
-        Verified::Whole { .. } => None,
-        Verified::Broken { line, why } => Some(format!("broken at line {line}: {why}")),
-        Verified::Truncated { have, anchored } => {
+        AuditVerification::Whole { .. } => None,
+        AuditVerification::Broken { line, why } => Some(format!("broken at line {line}: {why}")),
+        AuditVerification::Truncated { have, anchored } => {
             Some(format!("truncated: {} missing", count(anchored - have, "record")))
         }
-        Verified::Unanchored { .. } => Some("its anchor in git is gone".to_owned()),
+        AuditVerification::Unanchored { .. } => Some("its anchor in git is gone".to_owned()),
     }
 }
 
 /// Returns the command that makes sense next.
-fn next(status: &Status<'_>, alert: &Alert) -> String {
+fn next(status: &DlqHealthView<'_>, alert: &Alert) -> String {
     let of_job = status.job.map(|job| format!(" {job}")).unwrap_or_default();
-    let show = |oldest: Option<&Oldest>| match oldest {
+    let show = |oldest: Option<&OldestEntry>| match oldest {
         Some(oldest) => format!("dlq show {} {}", oldest.job, oldest.item),
         None => format!("dlq list{of_job}"),
     };
@@ -124,9 +124,9 @@ fn next(status: &Status<'_>, alert: &Alert) -> String {
 }
 
 /// Returns everything as one document.
-pub(super) fn document(status: &Status<'_>) -> Value {
+pub(super) fn document(status: &DlqHealthView<'_>) -> Value {
     let vitals = &status.vitals;
-    let oldest = |oldest: Option<&Oldest>| {
+    let oldest = |oldest: Option<&OldestEntry>| {
         oldest.map(|one| {
             let seconds = vitals.age(one.at).as_secs();
             let (job, item, owner) = (&one.job, &one.item, &one.owner);
