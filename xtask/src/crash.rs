@@ -6,18 +6,18 @@ use std::{
 };
 
 use prodigy_testkit::{
-    crash::{trial, undisturbed},
-    crash_dlq::{DlqTrialReport, dlq_trial, dlq_undisturbed},
-    crash_effects::{effects_trial, effects_undisturbed},
-    crash_map::{map_trial, map_undisturbed, scale},
-    crash_merge::{merge_trial, merge_undisturbed},
+    crash::{run_trial, run_without_kills},
+    crash_dlq::{DlqTrialReport, run_dlq_trial, run_dlq_without_kills},
+    crash_effects::{run_effects_trial, run_effects_without_kills},
+    crash_map::{run_map_trial, run_map_without_kills, run_scale_trial},
+    crash_merge::{run_merge_trial, run_merge_without_kills},
     killing::{KillCounts, TrialFailure},
-    races::races,
+    races::run_races,
 };
 
 use crate::{
     error::Error,
-    program::{chosen, note},
+    program::{binary_or_build, print_note},
 };
 
 /// Kill a workflow at random moments, resume it, and check that nothing is lost or done twice
@@ -158,16 +158,17 @@ pub(crate) fn run(args: &CrashArgs) -> Result<(), Error> {
 }
 
 fn sequential(args: &CrashArgs) -> Result<(), Error> {
-    let binary = chosen(args.common.binary.as_deref(), false)?;
-    let span = undisturbed(&binary).map_err(|broken| failed(*broken, ""))?;
-    note(format_args!("undisturbed: {} ms", span.as_millis()));
+    let binary = binary_or_build(args.common.binary.as_deref(), false)?;
+    let span = run_without_kills(&binary).map_err(|broken| trial_error(*broken, ""))?;
+    print_note(format_args!("undisturbed: {} ms", span.as_millis()));
     let mut kills = 0;
     for number in 0..args.runs {
         let seed = args.common.seed.wrapping_add(number);
         let again = format!("--runs 1 --seed {seed}");
-        let survived = trial(&binary, seed, span).map_err(|broken| failed(*broken, &again))?;
+        let survived =
+            run_trial(&binary, seed, span).map_err(|broken| trial_error(*broken, &again))?;
         kills += survived.kills;
-        note(format_args!(
+        print_note(format_args!(
             "trial {}/{}: seed {seed}, killed {} times, {} starts, {} ms",
             number + 1,
             args.runs,
@@ -176,14 +177,15 @@ fn sequential(args: &CrashArgs) -> Result<(), Error> {
             survived.duration.as_millis(),
         ));
     }
-    note(format_args!("{} trials, {kills} kills, nothing lost", args.runs));
+    print_note(format_args!("{} trials, {kills} kills, nothing lost", args.runs));
     Ok(())
 }
 
 fn map(args: &MapTrialArgs) -> Result<(), Error> {
-    let binary = chosen(args.common.binary.as_deref(), false)?;
-    let calm = map_undisturbed(&binary, args.items).map_err(|broken| failed(*broken, ""))?;
-    note(format_args!(
+    let binary = binary_or_build(args.common.binary.as_deref(), false)?;
+    let calm =
+        run_map_without_kills(&binary, args.items).map_err(|broken| trial_error(*broken, ""))?;
+    print_note(format_args!(
         "undisturbed: {} ms, {} items succeeded, {} dead-lettered, circuit opened {} times",
         calm.survived.duration.as_millis(),
         calm.successful,
@@ -200,8 +202,8 @@ fn kill_jobs(args: &MapTrialArgs, binary: &Path, mut span: Duration) -> Result<(
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
         let again = format!("map --kills 1 --seed {seed} --items {}", args.items);
-        let done =
-            map_trial(binary, seed, span, args.items).map_err(|broken| failed(*broken, &again))?;
+        let done = run_map_trial(binary, seed, span, args.items)
+            .map_err(|broken| trial_error(*broken, &again))?;
         jobs += 1;
         // On a machine that was busy at first, moments would lie behind the end of the job.
         span = span.min(done.survived.duration);
@@ -209,7 +211,7 @@ fn kill_jobs(args: &MapTrialArgs, binary: &Path, mut span: Duration) -> Result<(
         by_kind.add(&done.survived.by_kind);
         poison += done.poison;
         opened += done.opened;
-        note(format_args!(
+        print_note(format_args!(
             "job {jobs}: seed {seed}, killed {} times ({kills}/{}), {} succeeded, {} dead-lettered, {} ms",
             done.survived.kills,
             args.kills,
@@ -218,8 +220,8 @@ fn kill_jobs(args: &MapTrialArgs, binary: &Path, mut span: Duration) -> Result<(
             done.survived.duration.as_millis(),
         ));
     }
-    note(format_args!("killed right after: {by_kind}"));
-    note(format_args!(
+    print_note(format_args!("killed right after: {by_kind}"));
+    print_note(format_args!(
         "{jobs} jobs of {} items, {kills} kills, nothing lost or done twice; {poison} items dead-lettered as poison, circuit opened {opened} times",
         args.items,
     ));
@@ -228,9 +230,10 @@ fn kill_jobs(args: &MapTrialArgs, binary: &Path, mut span: Duration) -> Result<(
 
 /// Replays dead letters and kills the replays until there are enough kills.
 fn dlq(args: &DlqTrialArgs) -> Result<(), Error> {
-    let binary = chosen(args.common.binary.as_deref(), false)?;
-    let calm = dlq_undisturbed(&binary, args.items).map_err(|broken| failed(*broken, ""))?;
-    note(format_args!(
+    let binary = binary_or_build(args.common.binary.as_deref(), false)?;
+    let calm =
+        run_dlq_without_kills(&binary, args.items).map_err(|broken| trial_error(*broken, ""))?;
+    print_note(format_args!(
         "undisturbed: {} ms, one replay {} ms, {} deaths, {} replays, {} entries stay open",
         calm.survived.duration.as_millis(),
         calm.replay.as_millis(),
@@ -243,8 +246,8 @@ fn dlq(args: &DlqTrialArgs) -> Result<(), Error> {
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
         let again = format!("dlq --kills 1 --seed {seed} --items {}", args.items);
-        let done: DlqTrialReport =
-            dlq_trial(&binary, seed, span, args.items).map_err(|broken| failed(*broken, &again))?;
+        let done: DlqTrialReport = run_dlq_trial(&binary, seed, span, args.items)
+            .map_err(|broken| trial_error(*broken, &again))?;
         jobs += 1;
         // On a machine that was busy at first, moments would lie behind the end of a replay.
         span = span.min(done.replay);
@@ -253,7 +256,7 @@ fn dlq(args: &DlqTrialArgs) -> Result<(), Error> {
         deaths += done.deaths;
         replays += done.replays;
         lost += done.lost;
-        note(format_args!(
+        print_note(format_args!(
             "job {jobs}: seed {seed}, killed {} times ({kills}/{}), {} starts, {} deaths, {} replays, {} attempts cut off, {} ms",
             done.survived.kills,
             args.kills,
@@ -264,8 +267,8 @@ fn dlq(args: &DlqTrialArgs) -> Result<(), Error> {
             done.survived.duration.as_millis(),
         ));
     }
-    note(format_args!("killed right after: {by_kind}"));
-    note(format_args!(
+    print_note(format_args!("killed right after: {by_kind}"));
+    print_note(format_args!(
         "{jobs} jobs of {} items, {kills} kills, {deaths} deaths, {replays} replays, {lost} attempts cut off; no dead letter lost, nothing done twice",
         args.items,
     ));
@@ -274,9 +277,10 @@ fn dlq(args: &DlqTrialArgs) -> Result<(), Error> {
 
 /// Kills jobs that change something outside until there are enough kills.
 fn effects(args: &EffectTrialArgs) -> Result<(), Error> {
-    let binary = chosen(args.common.binary.as_deref(), false)?;
-    let calm = effects_undisturbed(&binary, args.items).map_err(|broken| failed(*broken, ""))?;
-    note(format_args!(
+    let binary = binary_or_build(args.common.binary.as_deref(), false)?;
+    let calm = run_effects_without_kills(&binary, args.items)
+        .map_err(|broken| trial_error(*broken, ""))?;
+    print_note(format_args!(
         "undisturbed: {} ms, {} changes, {} of them not known",
         calm.run.as_millis(),
         calm.made,
@@ -287,8 +291,8 @@ fn effects(args: &EffectTrialArgs) -> Result<(), Error> {
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
         let again = format!("effects --kills 1 --seed {seed} --items {}", args.items);
-        let done = effects_trial(&binary, seed, span, args.items)
-            .map_err(|broken| failed(*broken, &again))?;
+        let done = run_effects_trial(&binary, seed, span, args.items)
+            .map_err(|broken| trial_error(*broken, &again))?;
         jobs += 1;
         // On a machine that was busy at first, moments would lie behind the end of a run.
         span = span.min(done.run).max(calm.run / 4);
@@ -297,7 +301,7 @@ fn effects(args: &EffectTrialArgs) -> Result<(), Error> {
         made += done.made;
         unknown += done.unknown;
         changed += done.changed;
-        note(format_args!(
+        print_note(format_args!(
             "job {jobs}: seed {seed}, killed {} times ({kills}/{}), {} starts, {} changes, {} not known, {} other workflows, {} refused, {} ms",
             done.survived.kills,
             args.kills,
@@ -309,8 +313,8 @@ fn effects(args: &EffectTrialArgs) -> Result<(), Error> {
             done.survived.duration.as_millis(),
         ));
     }
-    note(format_args!("killed right after: {by_kind}"));
-    note(format_args!(
+    print_note(format_args!("killed right after: {by_kind}"));
+    print_note(format_args!(
         "{jobs} jobs of {} items, {kills} kills, {changed} other workflows, {made} changes, none made twice or forgotten; {unknown} left to a person",
         args.items,
     ));
@@ -319,16 +323,17 @@ fn effects(args: &EffectTrialArgs) -> Result<(), Error> {
 
 /// Kills final merges until there are enough kills.
 fn merge(args: &MergeTrialArgs) -> Result<(), Error> {
-    let binary = chosen(args.common.binary.as_deref(), false)?;
-    let calm = merge_undisturbed(&binary, args.files).map_err(|broken| failed(*broken, ""))?;
-    note(format_args!("undisturbed: update of the checkout {} ms", calm.update.as_millis()));
+    let binary = binary_or_build(args.common.binary.as_deref(), false)?;
+    let calm =
+        run_merge_without_kills(&binary, args.files).map_err(|broken| trial_error(*broken, ""))?;
+    print_note(format_args!("undisturbed: update of the checkout {} ms", calm.update.as_millis()));
     let (mut jobs, mut kills, mut in_update, mut in_repair) = (0, 0, 0, 0);
     let (mut commits, mut restored, mut by_kind) = (0, 0, KillCounts::default());
     while kills < args.kills {
         let seed = args.common.seed.wrapping_add(jobs);
         let again = format!("merge --kills 1 --seed {seed} --files {}", args.files);
-        let done = merge_trial(&binary, seed, calm.update, args.files)
-            .map_err(|broken| failed(*broken, &again))?;
+        let done = run_merge_trial(&binary, seed, calm.update, args.files)
+            .map_err(|broken| trial_error(*broken, &again))?;
         jobs += 1;
         kills += done.survived.kills;
         by_kind.add(&done.survived.by_kind);
@@ -336,7 +341,7 @@ fn merge(args: &MergeTrialArgs) -> Result<(), Error> {
         in_repair += done.in_repair;
         commits += done.commits;
         restored += u32::from(done.is_restored);
-        note(format_args!(
+        print_note(format_args!(
             "job {jobs}: seed {seed}, killed {} times ({kills}/{}), {} after the update began, {} in repair, {} starts, {} commits of the user, {} ms",
             done.survived.kills,
             args.kills,
@@ -347,8 +352,8 @@ fn merge(args: &MergeTrialArgs) -> Result<(), Error> {
             done.survived.duration.as_millis(),
         ));
     }
-    note(format_args!("killed right after: {by_kind}"));
-    note(format_args!(
+    print_note(format_args!("killed right after: {by_kind}"));
+    print_note(format_args!(
         "{jobs} jobs of {} files, {kills} kills, {in_update} after an update began, {in_repair} in repair, {commits} commits of the user, {restored} results restored; every checkout whole, nothing lost or doubled",
         args.files,
     ));
@@ -356,9 +361,10 @@ fn merge(args: &MergeTrialArgs) -> Result<(), Error> {
 }
 
 fn large(args: &ScaleArgs) -> Result<(), Error> {
-    let binary = chosen(args.binary.as_deref(), false)?;
-    let done = scale(&binary, args.items, args.slots).map_err(|broken| failed(*broken, ""))?;
-    note(format_args!(
+    let binary = binary_or_build(args.binary.as_deref(), false)?;
+    let done = run_scale_trial(&binary, args.items, args.slots)
+        .map_err(|broken| trial_error(*broken, ""))?;
+    print_note(format_args!(
         "{} items, at most {} at once, {} ms; nothing lost or left, the checkout unchanged at {} looks",
         args.items,
         done.most_at_once,
@@ -369,9 +375,9 @@ fn large(args: &ScaleArgs) -> Result<(), Error> {
 }
 
 fn race(args: &RacesArgs) -> Result<(), Error> {
-    let binary = chosen(args.binary.as_deref(), false)?;
-    let done = races(&binary, args.races).map_err(|broken| failed(*broken, ""))?;
-    note(format_args!(
+    let binary = binary_or_build(args.binary.as_deref(), false)?;
+    let done = run_races(&binary, args.races).map_err(|broken| trial_error(*broken, ""))?;
+    print_note(format_args!(
         "{} races, in {} of them one waited for the other, {} ms; each entry was claimed once, announced once, recorded once",
         done.races,
         done.met,
@@ -380,8 +386,8 @@ fn race(args: &RacesArgs) -> Result<(), Error> {
     Ok(())
 }
 
-fn failed(broken: TrialFailure, again: &str) -> Error {
-    note(format_args!("{}", broken.transcript));
+fn trial_error(broken: TrialFailure, again: &str) -> Error {
+    print_note(format_args!("{}", broken.transcript));
     let message = broken.message;
     let again = match again {
         "" => String::new(),

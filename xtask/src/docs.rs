@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     error::Error,
-    program::{note, prodigy, read, root},
+    program::{print_note, prodigy, read, root},
 };
 
 /// Write the reference pages anew
@@ -58,9 +58,9 @@ pub(crate) fn run(args: &DocsArgs) -> Result<(), Error> {
     for page in PAGES {
         let path = path(page);
         let text = text(&binary, page)?;
-        if old(&path)? != text {
+        if read_existing(&path)? != text {
             fs::write(&path, text).map_err(|source| Error::File { path, source })?;
-            note(format_args!("wrote docs/reference/{}", page.file));
+            print_note(format_args!("wrote docs/reference/{}", page.file));
         }
     }
     Ok(())
@@ -71,7 +71,7 @@ pub(crate) fn check() -> Result<(), Error> {
     let binary = prodigy(false)?;
     let mut stale = Vec::new();
     for page in PAGES {
-        if old(&path(page))? != text(&binary, page)? {
+        if read_existing(&path(page))? != text(&binary, page)? {
             stale.push(format!("docs/reference/{}", page.file));
         }
     }
@@ -83,7 +83,7 @@ fn path(page: &DocsPage) -> PathBuf {
 }
 
 /// Returns the page as it is; a page that is not there yet is empty.
-fn old(path: &Path) -> Result<String, Error> {
+fn read_existing(path: &Path) -> Result<String, Error> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     match run(&XtaskCli::parse().chore) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            program::note(format_args!("error: {error}"));
+            program::print_note(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -60,6 +60,6 @@ fn run(chore: &XtaskCommand) -> Result<(), Error> {
         XtaskCommand::Deny(args) => deny::run(args),
         XtaskCommand::Model(args) => model::run(args),
         XtaskCommand::Tools(args) => tools::run(args),
-        XtaskCommand::Tell(args) => bench::tell(args),
+        XtaskCommand::Tell(args) => bench::emit_events(args),
     }
 }

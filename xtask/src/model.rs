@@ -4,7 +4,7 @@ use std::io;
 
 use prodigy_testkit::model::{ModelBehaviour, ModelScript, ScriptedModel};
 
-use crate::{error::Error, program::note};
+use crate::{error::Error, program::print_note};
 
 /// Run a model that costs nothing, for real agents to talk to
 ///
@@ -20,14 +20,14 @@ pub(crate) struct ModelArgs {
 }
 
 fn behaviour(name: &str) -> Result<ModelBehaviour, String> {
-    ModelBehaviour::named(name).ok_or_else(|| "there is no such mode".to_owned())
+    ModelBehaviour::from_name(name).ok_or_else(|| "there is no such mode".to_owned())
 }
 
 pub(crate) fn run(args: &ModelArgs) -> Result<(), Error> {
     let script = ModelScript::new(args.mode.clone());
     let model = ScriptedModel::start_at(script, args.port).map_err(Error::Model)?;
-    note(format_args!("ANTHROPIC_BASE_URL={}", model.url()));
-    note(format_args!("base_url of a provider for codex: {}", model.responses_url()));
+    print_note(format_args!("ANTHROPIC_BASE_URL={}", model.url()));
+    print_note(format_args!("base_url of a provider for codex: {}", model.responses_url()));
     // Nothing is read: the end of the input is all that is waited for.
     io::copy(&mut io::stdin().lock(), &mut io::sink()).map_err(Error::Model)?;
     Ok(())

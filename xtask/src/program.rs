@@ -26,7 +26,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
 
 /// Runs a command to its end, its output shown as it comes.
 pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
-    let shown = shown(command);
+    let shown = display_command(command);
     let status =
         command.status().map_err(|source| Error::Start { program: program(command), source })?;
     if status.success() {
@@ -37,7 +37,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
 
 /// Runs a command to its end and returns what it printed.
 pub(crate) fn read(command: &mut Command) -> Result<String, Error> {
-    let shown = shown(command);
+    let shown = display_command(command);
     let output = command
         .stdin(Stdio::null())
         .output()
@@ -59,18 +59,18 @@ pub(crate) fn prodigy(release: bool) -> Result<PathBuf, Error> {
         args.push("--release");
     }
     run(&mut cargo(&args))?;
-    Ok(built(release))
+    Ok(binary_path(release))
 }
 
 /// Returns where `prodigy` is once it is built.
-pub(crate) fn built(release: bool) -> PathBuf {
+pub(crate) fn binary_path(release: bool) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), |target| root().join(target));
     target.join(if release { "release" } else { "debug" }).join("prodigy")
 }
 
 /// Returns the binary that was asked for, or builds one.
-pub(crate) fn chosen(binary: Option<&Path>, release: bool) -> Result<PathBuf, Error> {
+pub(crate) fn binary_or_build(binary: Option<&Path>, release: bool) -> Result<PathBuf, Error> {
     match binary {
         // Worlds run it elsewhere, so the path must not depend on where we are.
         Some(path) => {
@@ -81,7 +81,7 @@ pub(crate) fn chosen(binary: Option<&Path>, release: bool) -> Result<PathBuf, Er
 }
 
 /// Says something to the person at the terminal.
-pub(crate) fn note(text: impl fmt::Display) {
+pub(crate) fn print_note(text: impl fmt::Display) {
     // A terminal that went away must not stop the chore.
     writeln!(io::stderr(), "{text}").ok();
 }
@@ -90,7 +90,7 @@ fn program(command: &Command) -> String {
     command.get_program().to_string_lossy().into_owned()
 }
 
-fn shown(command: &Command) -> String {
+fn display_command(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or_default();
     let words = std::iter::once(name).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")

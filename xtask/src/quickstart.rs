@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::{
     error::Error,
-    program::{built, cargo, note, root, run as run_program},
+    program::{binary_path, cargo, print_note, root, run as run_program},
 };
 
 /// Build prodigy and run the example in `examples/quickstart`
@@ -15,10 +15,10 @@ use crate::{
 pub(crate) struct QuickstartArgs {}
 
 pub(crate) fn run(_args: &QuickstartArgs) -> Result<(), Error> {
-    note("building prodigy, about a minute the first time");
+    print_note("building prodigy, about a minute the first time");
     // Cargo shows how far it is, so that a minute of waiting is not a silent one.
     run_program(&mut cargo(&["build", "--package", "prodigy", "--bin", "prodigy"]))?;
-    note("");
+    print_note("");
     let example = root().join("examples/quickstart/run");
-    run_program(Command::new(example).env("PRODIGY", built(false)))
+    run_program(Command::new(example).env("PRODIGY", binary_path(false)))
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::{
     docs,
     error::Error,
-    program::{cargo, note, run as run_program},
+    program::{cargo, print_note, run as run_program},
     tools,
 };
 
@@ -46,13 +46,21 @@ pub(crate) fn run(args: &TestArgs) -> Result<(), Error> {
     let began = Instant::now();
     let steps: Vec<_> = STEPS.iter().filter(|step| step.quick || !args.quick).collect();
     for (number, step) in steps.iter().enumerate() {
-        note(format_args!("\n== {}/{} {} ==", number + 1, steps.len(), step.name));
+        print_note(format_args!("\n== {}/{} {} ==", number + 1, steps.len(), step.name));
         let step_began = Instant::now();
         (step.work)()
             .map_err(|source| Error::Step { step: step.name, source: Box::new(source) })?;
-        note(format_args!("== {} ok, {:.1} s ==", step.name, step_began.elapsed().as_secs_f64()));
+        print_note(format_args!(
+            "== {} ok, {:.1} s ==",
+            step.name,
+            step_began.elapsed().as_secs_f64()
+        ));
     }
-    note(format_args!("\nall {} steps ok, {:.1} s", steps.len(), began.elapsed().as_secs_f64()));
+    print_note(format_args!(
+        "\nall {} steps ok, {:.1} s",
+        steps.len(),
+        began.elapsed().as_secs_f64()
+    ));
     Ok(())
 }
 

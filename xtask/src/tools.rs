@@ -6,7 +6,7 @@ use prodigy_testkit::agents::AgentPackage;
 
 use crate::{
     error::Error,
-    program::{note, run as run_program},
+    program::{print_note, run as run_program},
 };
 
 /// Downloads and checks a package. Python does it: it is there, and needs no crates for the web.
@@ -40,7 +40,7 @@ fn provide_agent(package: &AgentPackage) -> Result<(), Error> {
     let Some(integrity) = package.integrity else {
         return Err(Error::NoAgent { name, url: url.clone() });
     };
-    note(format_args!("downloading {name} {version} …"));
+    print_note(format_args!("downloading {name} {version} …"));
     let mut fetch = Command::new("python3");
     fetch.args(["-c", FETCH, name, url, integrity]).arg(package.directory());
     run_program(&mut fetch)
@@ -59,7 +59,7 @@ fn provide_package(program: &str, argument: &str, package: &str) -> Result<(), E
     if found.is_ok() {
         return Ok(());
     }
-    note(format_args!("`{program}` is missing; installing the package `{package}`"));
+    print_note(format_args!("`{program}` is missing; installing the package `{package}`"));
     run_program(apt(&["update", "--quiet"]).env("DEBIAN_FRONTEND", "noninteractive"))?;
     let install = ["install", "--yes", "--no-install-recommends", package];
     run_program(apt(&install).env("DEBIAN_FRONTEND", "noninteractive"))

@@ -11,7 +11,7 @@ use crate::ids::hex;
 ///
 /// It is made from the text and not from the fields that this build knows, so that an object
 /// with more fields, or one that was laid out anew, still has the same form.
-pub(crate) fn object_without(field: &str, text: &str) -> Option<String> {
+pub(crate) fn canonical_json_without(field: &str, text: &str) -> Option<String> {
     let fields: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
     let mut canonical = String::new();
     for (name, value) in fields.iter().filter(|(name, _)| *name != field) {
@@ -31,7 +31,7 @@ pub(crate) fn object_without(field: &str, text: &str) -> Option<String> {
 }
 
 /// Returns the canonical form of a value.
-pub(crate) fn form(value: &Value) -> String {
+pub(crate) fn canonical_json(value: &Value) -> String {
     let mut canonical = String::new();
     push(value, &mut canonical);
     canonical
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_layout_of_a_text_does_not_change_its_form() {
-        let form = |text| object_without("hash", text).unwrap();
+        let form = |text| canonical_json_without("hash", text).unwrap();
         let first = form(r#"{"a":1,"b":{"y":[1.10,"x"],"x":null},"hash":"z"}"#);
         assert_eq!(first, r#"{"a":1,"b":{"x":null,"y":[1.1,"x"]}}"#);
         assert_eq!(
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn an_object_with_nothing_left_is_empty() {
-        assert_eq!(object_without("hash", r#"{"hash":1}"#).unwrap(), "{}");
-        assert_eq!(object_without("hash", "[]"), None);
+        assert_eq!(canonical_json_without("hash", r#"{"hash":1}"#).unwrap(), "{}");
+        assert_eq!(canonical_json_without("hash", "[]"), None);
     }
 }

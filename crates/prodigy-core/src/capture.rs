@@ -115,7 +115,7 @@ impl crate::workflow::SetupCapture {
         if let Some(path) = &self.json_path {
             let document = serde_json::from_str::<Box<RawValue>>(text.trim())
                 .map_err(|error| format!("{}: {error}", wrong("JSON", &text)))?;
-            let found = path.value(&document).map_err(|error| error.to_string())?;
+            let found = path.select_value(&document).map_err(|error| error.to_string())?;
             let found = found.filter(|found| found.as_array().is_none_or(|list| !list.is_empty()));
             let found = found.ok_or("the JSON path matches nothing in the output")?;
             return self.formatted(found);

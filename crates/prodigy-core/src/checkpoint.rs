@@ -92,7 +92,7 @@ impl ItemFigures {
     }
 
     fn of_steps(job: &Job) -> Self {
-        let total = job.steps_in_all();
+        let total = job.total_steps();
         Self {
             processed: job.done,
             total,
@@ -138,7 +138,7 @@ impl Checkpoint {
 
     /// Returns the first thing that it says otherwise than a job, for people; the time of writing
     /// and the journal's file aside.
-    pub fn disagreement(&self, id: &JobId, job: &Job) -> Option<String> {
+    pub fn find_mismatch(&self, id: &JobId, job: &Job) -> Option<String> {
         let right = Self::new(id, job, self.journal.segment.clone(), self.last_checkpoint_at);
         if self.job != right.job || self.version == COUNTED_STEPS {
             return (self.job != right.job).then(|| "its fold is another".to_owned());

@@ -60,7 +60,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 }
 
 /// Returns a duration for people: `340ms`, `2.3s`, `4m 10s`, `1h 05m`, `2d 03h`.
-pub fn show(duration: Duration) -> String {
+pub fn format(duration: Duration) -> String {
     let millis = duration.as_millis();
     let tenths = (millis + 50) / 100;
     let seconds = duration.as_secs();
@@ -195,10 +195,10 @@ mod tests {
     fn durations_are_shown_for_people() {
         let millis = [0, 1, 340, 999, 1000, 2345, 9_950, 30_000, 59_940, 59_960, 60_000, 250_000];
         let mut shown: Vec<String> =
-            millis.iter().map(|millis| show(Duration::from_millis(*millis))).collect();
-        shown.push(show(Duration::from_secs(3_900)));
-        shown.push(show(Duration::from_secs(2 * 86_400 + 3 * 3600)));
-        shown.push(show(Duration::MAX));
+            millis.iter().map(|millis| format(Duration::from_millis(*millis))).collect();
+        shown.push(format(Duration::from_secs(3_900)));
+        shown.push(format(Duration::from_secs(2 * 86_400 + 3 * 3600)));
+        shown.push(format(Duration::MAX));
         insta::assert_snapshot!(shown.join(", "), @"0s, 1ms, 340ms, 999ms, 1s, 2.3s, 10s, 30s, 59.9s, 1m 00s, 1m 00s, 4m 10s, 1h 05m, 2d 03h, 213503982334601d 07h");
     }
 
@@ -210,8 +210,8 @@ mod tests {
 
         #[test]
         fn what_is_shown_can_be_read_back(millis in 0_u64..1_000_000_000_000) {
-            let shown = show(Duration::from_millis(millis));
-            prop_assert_eq!(show(parse(&shown).unwrap()), shown);
+            let shown = format(Duration::from_millis(millis));
+            prop_assert_eq!(format(parse(&shown).unwrap()), shown);
         }
     }
 }

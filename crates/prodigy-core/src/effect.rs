@@ -66,7 +66,7 @@ impl Effect {
     }
 
     /// Returns whether the handler of a failure made it.
-    pub fn is_of_handler(&self) -> bool {
+    pub fn is_from_handler(&self) -> bool {
         let handlers = ["handler", "on_failure", "on_exit_code"];
         self.step.split('.').any(|part| handlers.contains(&part))
     }
@@ -92,7 +92,7 @@ pub enum EffectState {
 
 impl EffectState {
     /// Returns the word for it, as records and people write it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Prepared => "prepared",
             Self::Committed => "committed",
@@ -128,7 +128,7 @@ pub enum EffectFinding {
 
 impl EffectFinding {
     /// Returns what the exit code of a check means.
-    pub fn of_exit_code(code: Option<i32>) -> Self {
+    pub fn from_exit_code(code: Option<i32>) -> Self {
         match code {
             Some(0) => Self::Committed,
             Some(1) => Self::Absent,
@@ -161,14 +161,14 @@ pub struct EffectLedger {
 
 impl EffectLedger {
     /// Goes on from effects that were stored.
-    pub fn of(effects: Vec<Effect>) -> Self {
+    pub fn from_effects(effects: Vec<Effect>) -> Self {
         Self { effects, end_lost: false }
     }
 
     /// Returns the same for a job whose journal lost its end, or did not: what was never begun
     /// may have been made by records that are gone.
     #[must_use]
-    pub fn after_lost_end(self, end_lost: bool) -> Self {
+    pub fn with_lost_end(self, end_lost: bool) -> Self {
         Self { end_lost, ..self }
     }
 
@@ -178,7 +178,7 @@ impl EffectLedger {
     }
 
     /// Applies the loss of records: effects that were not made before may have been made since.
-    pub(crate) fn lose_end(&mut self) {
+    pub(crate) fn mark_end_lost(&mut self) {
         for effect in &mut self.effects {
             if matches!(effect.state, EffectState::Absent | EffectState::Compensated) {
                 effect.state = EffectState::Indeterminate;
@@ -205,7 +205,7 @@ impl EffectLedger {
     ///
     /// A record that names no identity is found by the path of the step, as long as the
     /// workflow is the same, and by its intent afterwards.
-    pub fn of_step(&self, address: &StepAddress, intent_hash: &str) -> Option<&Effect> {
+    pub fn find_by_step(&self, address: &StepAddress, intent_hash: &str) -> Option<&Effect> {
         let find = |is_it: &dyn Fn(&&Effect) -> bool| self.effects.iter().find(is_it);
         find(&|effect| effect.identity.as_deref() == Some(address.identity()))
             .or_else(|| find(&|effect| effect.identity.is_none() && effect.step == address.path()))
@@ -264,7 +264,7 @@ impl EffectLedger {
     }
 
     /// Marks the effects of a phase that runs once more as earlier ones.
-    pub(crate) fn begin_again(&mut self, phase: &str) {
+    pub(crate) fn reopen_phase(&mut self, phase: &str) {
         for effect in &mut self.effects {
             let rest = effect.step.strip_prefix(phase);
             effect.is_earlier |= rest.is_some_and(|rest| rest.starts_with('.'));
@@ -288,7 +288,7 @@ impl EffectLedger {
     ///
     /// Effects of a failure handler are not part of the item's work.
     pub fn commit_state(&self, began: bool, is_done: bool) -> CommitState {
-        let is_its = |effect: &Effect| effect.is_made() && !effect.is_of_handler();
+        let is_its = |effect: &Effect| effect.is_made() && !effect.is_from_handler();
         if self.is_open() {
             CommitState::Unknown
         } else if !self.effects.iter().any(is_its) {
@@ -408,7 +408,8 @@ mod tests {
 
     #[test]
     fn the_exit_code_of_a_check_says_what_was_found() {
-        let findings = [Some(0), Some(1), Some(2), Some(3), None].map(EffectFinding::of_exit_code);
+        let findings =
+            [Some(0), Some(1), Some(2), Some(3), None].map(EffectFinding::from_exit_code);
         let expected = [
             EffectFinding::Committed,
             EffectFinding::Absent,

@@ -265,7 +265,7 @@ impl fmt::Display for ReasonCode {
 
 impl ReasonCode {
     /// Returns the kind that a step named, or a sentence about a code that there is not.
-    pub fn named(code: &str) -> Result<Self, String> {
+    pub fn parse(code: &str) -> Result<Self, String> {
         if let Some(kind) = Self::ALL.iter().find(|kind| kind.code() == code) {
             return Ok(*kind);
         }
@@ -292,7 +292,7 @@ impl Failure {
 
     /// Returns the same failure with a further sentence in its message.
     #[must_use]
-    pub fn followed_by(mut self, sentence: &str) -> Self {
+    pub fn with_sentence(mut self, sentence: &str) -> Self {
         self.message = format!("{}; {sentence}", self.message);
         self
     }
@@ -302,8 +302,8 @@ impl Failure {
     /// The cause of a cut-off says nothing about how far the step had come. A reason code that a
     /// command reports itself stays as it is.
     #[must_use]
-    pub fn uncertain(mut self) -> Self {
-        if self.kind.is_cut_off() {
+    pub fn with_unknown_commit(mut self) -> Self {
+        if self.kind.is_interruption() {
             self.cause = Some(self.kind);
             self.kind = ReasonCode::UnknownCommitState;
         }
@@ -314,7 +314,7 @@ impl Failure {
 impl ReasonCode {
     /// Returns whether it says nothing about the work itself, so that the same may go well the
     /// next time: something around it failed, or somebody stopped it.
-    pub fn is_circumstance(self) -> bool {
+    pub fn is_environmental(self) -> bool {
         self.class() == ReasonClass::Transient || self == Self::Cancelled
     }
 
@@ -340,7 +340,7 @@ impl ReasonCode {
     pub const NO_ROOM: [Self; 2] = [Self::RateLimited, Self::ProviderOverloaded];
 
     /// Returns whether the attempt was cut off at a moment that nobody knows.
-    pub fn is_cut_off(self) -> bool {
+    pub fn is_interruption(self) -> bool {
         let kinds =
             [Self::Timeout, Self::Stalled, Self::WorkerLost, Self::Interrupted, Self::AgentCrashed];
         kinds.contains(&self)
@@ -431,9 +431,9 @@ mod tests {
 
     #[test]
     fn an_unknown_code_is_answered_with_the_nearest() {
-        assert_eq!(ReasonCode::named("disk_full"), Ok(ReasonCode::DiskFull));
+        assert_eq!(ReasonCode::parse("disk_full"), Ok(ReasonCode::DiskFull));
         let answers = ["netwrk_error", "Timeout", "rate-limited", "", "x\u{1b}y"]
-            .map(|code| ReasonCode::named(code).unwrap_err());
+            .map(|code| ReasonCode::parse(code).unwrap_err());
         insta::assert_snapshot!(answers.join("\n"), @"
         there is no reason code `netwrk_error`; did you mean `network_error`?
         there is no reason code `Timeout`; did you mean `timeout`?

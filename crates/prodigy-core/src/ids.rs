@@ -77,7 +77,7 @@ name_type! {
 
 impl JobId {
     /// Returns the id that a text names; what cannot be one is made safe.
-    pub fn of_text(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         if is_usable(text) { Self(text.to_owned()) } else { Self(safe_name(text)) }
     }
 }
@@ -145,7 +145,7 @@ impl ItemId {
     /// Returns the id of the item at a position from 1.
     ///
     /// All ids of a job have the same width, so that names sort as the items do.
-    pub fn at(position: usize, total: usize) -> Self {
+    pub fn from_position(position: usize, total: usize) -> Self {
         let width = total.to_string().len().max(3);
         Self(format!("item-{position:0width$}"))
     }
@@ -153,7 +153,7 @@ impl ItemId {
     /// Returns the id of an item that has a key of its own.
     ///
     /// Different keys give different ids.
-    pub fn of_key(key: &str) -> Self {
+    pub fn from_key(key: &str) -> Self {
         // The branch of an item stands beside the branch `job` of its job, its worktree beside
         // those of the agents, and its output beside that of the job's own steps.
         let is_taken = key == "job" || key == OWN_STEPS || key.parse::<AgentId>().is_ok();
@@ -214,7 +214,8 @@ mod tests {
     #[test]
     fn items_are_numbered_with_one_width_for_all() {
         let ids = [(1, 1), (7, 999), (7, 1000), (12_345, 100_000)];
-        let ids: Vec<_> = ids.map(|(at, total)| ItemId::at(at, total).to_string()).into();
+        let ids: Vec<_> =
+            ids.map(|(at, total)| ItemId::from_position(at, total).to_string()).into();
         assert_eq!(ids, ["item-001", "item-007", "item-0007", "item-012345"]);
     }
 
@@ -222,7 +223,7 @@ mod tests {
     fn the_key_of_an_item_becomes_a_safe_id() {
         let ids: Vec<_> = ["ticket-7", "src/a.rs", "JOB", "job", "index", "..", ""]
             .iter()
-            .map(|key| format!("{key:<8} {}", ItemId::of_key(key)))
+            .map(|key| format!("{key:<8} {}", ItemId::from_key(key)))
             .collect();
         insta::assert_snapshot!(ids.join("\n"), @"
         ticket-7 ticket-7
@@ -245,7 +246,7 @@ mod tests {
 
         #[test]
         fn any_key_has_an_id_that_can_be_read_back(key in ".*") {
-            let id = ItemId::of_key(&key);
+            let id = ItemId::from_key(&key);
             prop_assert_eq!(id.as_str().parse(), Ok(id.clone()));
             prop_assert_ne!(id.as_str(), "job");
         }

@@ -181,7 +181,7 @@ mod tests {
     fn tally(failures: &[(ReasonCode, &str)]) -> ErrorTally {
         let mut tally = ErrorTally::default();
         for (kind, message) in failures {
-            tally.add(&Failure::new(*kind, *message), &ItemId::at(1, 1));
+            tally.add(&Failure::new(*kind, *message), &ItemId::from_position(1, 1));
         }
         tally
     }
@@ -253,7 +253,7 @@ mod tests {
         for n in 0..5000 {
             tally.add(
                 &Failure::new(ReasonCode::CommandFailed, format!("cannot {}", letters(n))),
-                &ItemId::at(1, 1),
+                &ItemId::from_position(1, 1),
             );
         }
         assert_eq!(tally.patterns.len(), MOST_PATTERNS);
@@ -282,8 +282,8 @@ mod tests {
                     stored = serde_json::from_str(&serde_json::to_string(&stored).unwrap()).unwrap();
                 }
                 let failure = Failure::new(*kind, message.as_str());
-                whole.add(&failure, &ItemId::at(1, 1));
-                stored.add(&failure, &ItemId::at(1, 1));
+                whole.add(&failure, &ItemId::from_position(1, 1));
+                stored.add(&failure, &ItemId::from_position(1, 1));
             }
             prop_assert_eq!(&stored, &whole);
             let metrics = whole.metrics(40, 10, 20, 10);

@@ -344,10 +344,10 @@ mod tests {
             assert!(known.contains(name), "{name}");
         }
         let parsed = crate::json_schema::OutputSchema::parse(&schema).unwrap();
-        assert_eq!(parsed.check(&entry), Ok(()));
+        assert_eq!(parsed.validate(&entry), Ok(()));
         let mut wrong = entry;
         wrong["status"] = Value::from("somewhere");
-        assert_eq!(parsed.check(&wrong).unwrap_err().len(), 1);
+        assert_eq!(parsed.validate(&wrong).unwrap_err().len(), 1);
         let page = dead_letters_markdown();
         for name in known {
             assert!(page.contains(&format!("| `{name}` | ")), "{name}");

@@ -48,7 +48,7 @@ impl Vars {
     ///
     /// A variable that is set afterwards hides the base's variable of that name; the base
     /// itself never changes.
-    pub fn over(base: Arc<Self>) -> Self {
+    pub fn with_base(base: Arc<Self>) -> Self {
         Self { base: Some(base), roots: Map::new() }
     }
 
@@ -210,7 +210,7 @@ mod tests {
                         flat.set_field(&root, &field, value.clone());
                         layered.set_field(&root, &field, value);
                     }
-                    VarChange::Scope => layered = Vars::over(Arc::new(layered)),
+                    VarChange::Scope => layered = Vars::with_base(Arc::new(layered)),
                 }
             }
             prop_assert_eq!(&layered, &flat);
@@ -233,7 +233,7 @@ mod tests {
         base.set("map", json!({"results": [1, 2, 3]}));
         base.set("env", json!({"HOME": "/home/me"}));
         let base = Arc::new(base);
-        let mut scope = Vars::over(Arc::clone(&base));
+        let mut scope = Vars::with_base(Arc::clone(&base));
         scope.set_field("env", "CI", "true");
         let copy = scope.clone();
         let same = |a: Option<&Value>, b: Option<&Value>| std::ptr::eq(a.unwrap(), b.unwrap());
@@ -246,7 +246,7 @@ mod tests {
     fn variables_differ_where_a_hidden_value_would_be_the_same() {
         let mut base = Vars::default();
         base.set("a", 1);
-        let mut scope = Vars::over(Arc::new(base.clone()));
+        let mut scope = Vars::with_base(Arc::new(base.clone()));
         assert_eq!(scope, base);
         scope.set("a", 2);
         assert_ne!(scope, base);

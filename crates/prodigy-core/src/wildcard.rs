@@ -1,7 +1,7 @@
 //! Patterns in which `*` stands for any text.
 
 /// Returns whether a text fits a pattern.
-pub(crate) fn fits(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(start) else { return false };
     let mut rest = rest;
@@ -35,7 +35,7 @@ mod tests {
             ("", "x", false),
         ];
         for (pattern, code, is_fit) in cases {
-            assert_eq!(fits(pattern, code), is_fit, "{pattern} {code}");
+            assert_eq!(matches_wildcard(pattern, code), is_fit, "{pattern} {code}");
         }
     }
 }

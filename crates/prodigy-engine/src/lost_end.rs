@@ -19,7 +19,7 @@ use crate::{
     audit,
     dlq::{self, AuditSink, EditorError},
     store::{
-        Durability, Error, JobLock, JournalWriter, Layout, last_seq, load_checkpoint,
+        Durability, Error, JobLock, JournalWriter, Layout, load_checkpoint, read_last_seq,
         set_views_aside,
     },
 };
@@ -67,7 +67,7 @@ pub struct AcceptedLoss {
 
 /// Refuses a job whose journal lost its end; names what is ahead of it, and by how much.
 pub fn refuse_lost_end(layout: &Layout, job: &JobId) -> Result<(), Error> {
-    let last = last_seq(layout, job)?;
+    let last = read_last_seq(layout, job)?;
     let witnesses = witnesses(layout, job, last)?;
     if witnesses.is_empty() {
         return Ok(());
@@ -92,7 +92,7 @@ pub fn witnesses(layout: &Layout, job: &JobId, last: u64) -> Result<Vec<JournalW
     let known = [
         (WitnessKind::Checkpoint, checkpoint.map_or(0, |checkpoint| checkpoint.covers())),
         (WitnessKind::DeadLetters, dlq::known_seq(layout, job).unwrap_or_default()),
-        (WitnessKind::AuditTrail, in_trail(layout, job).unwrap_or_default()),
+        (WitnessKind::AuditTrail, last_seq_in_trail(layout, job).unwrap_or_default()),
     ];
     let ahead = known.into_iter().filter(|(_, knows)| *knows > last);
     Ok(ahead.map(|(kind, knows)| JournalWitness { kind, knows }).collect())
@@ -101,9 +101,9 @@ pub fn witnesses(layout: &Layout, job: &JobId, last: u64) -> Result<Vec<JournalW
 /// Returns the last record of a job that the audit trail knows of.
 ///
 /// Records before the last accepted loss of the journal's end do not count.
-fn in_trail(layout: &Layout, job: &JobId) -> Result<u64, audit::Error> {
+fn last_seq_in_trail(layout: &Layout, job: &JobId) -> Result<u64, audit::Error> {
     let mut known = 0;
-    for record in audit::read(layout)? {
+    for record in audit::read_trail(layout)? {
         let record = match record {
             Ok(record) => record,
             // `prodigy audit verify` speaks of it.
@@ -140,10 +140,10 @@ impl LossAcceptance<'_> {
     /// its steps change outside may have been changed by records that are gone.
     ///
     /// The audit trail and the journal have it before the files that know more are set aside.
-    pub fn carry_out(&self, trail: &mut AuditSink<'_>) -> Result<AcceptedLoss, EditorError> {
+    pub fn apply(&self, trail: &mut AuditSink<'_>) -> Result<AcceptedLoss, EditorError> {
         let Self { layout, job, by, reason, now } = *self;
-        let kept = last_seq(layout, job)?;
-        layout.refuse_elsewhere(job)?;
+        let kept = read_last_seq(layout, job)?;
+        layout.refuse_other_location(job)?;
         let _lock = JobLock::take(layout, job)?;
         let witnesses = witnesses(layout, job, kept)?;
         let action = AuditAction::AcceptLostEnd;
@@ -154,7 +154,7 @@ impl LossAcceptance<'_> {
         let lost = Event::JournalEndLost { kept, known, by: by.to_owned() };
         let (mut journal, _) = JournalWriter::open(layout, job, Durability::Full)?;
         journal.append(vec![lost], now)?;
-        journal.durable()?;
+        journal.sync()?;
         let aside = set_views_aside(layout, job, now)?;
         trail(vec![record.with_outcome(AuditOutcome::Done)]).map_err(EditorError::Audit)?;
         Ok(AcceptedLoss { kept, witnesses, aside })

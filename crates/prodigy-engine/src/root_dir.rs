@@ -24,7 +24,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::store::plainly;
+use crate::store::describe_refusal;
 
 /// The most links that one path may lead through, and swaps that are waited out.
 const LINKS: u32 = 40;
@@ -78,7 +78,7 @@ impl Error {
 
 impl From<Errno> for Error {
     fn from(errno: Errno) -> Self {
-        Self::Io(plainly(errno.into()))
+        Self::Io(describe_refusal(errno.into()))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::process::{IgnoredSignals, StopToken};
 ///
 /// The signal would end the program without a word otherwise. Programs that are
 /// started from here are not affected.
-pub fn survive_file_limit() -> io::Result<()> {
+pub fn ignore_file_size_signal() -> io::Result<()> {
     let nobody_looks = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(Signal::XFSZ.as_raw(), nobody_looks)?;
     Ok(())
@@ -50,7 +50,7 @@ impl Shutdown {
     ///
     /// A signal that was ignored when the program began stays so: that is how `nohup` and
     /// shells say that it is not for us. Programs that are started from here inherit it.
-    pub fn listen(&self) -> io::Result<()> {
+    pub fn install_signal_handlers(&self) -> io::Result<()> {
         let ignored = IgnoredSignals::of_this_process();
         let signals = [(Signal::INT, 1_u8), (Signal::TERM, 2), (Signal::HUP, 2)];
         for (wanted, number) in signals.into_iter().filter(|(wanted, _)| !ignored.contains(*wanted))

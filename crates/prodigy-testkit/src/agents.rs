@@ -102,7 +102,7 @@ impl AgentPackage {
     }
 
     /// Returns the program; without it, the test fails and says how to get it.
-    fn provided(&self) -> PathBuf {
+    fn require_program(&self) -> PathBuf {
         let program = self.program();
         assert!(
             program.is_file(),
@@ -117,12 +117,12 @@ impl AgentPackage {
 
 /// Returns the real Claude Code; a test without it fails and says how to get it.
 pub fn claude() -> PathBuf {
-    AgentPackage::claude().provided()
+    AgentPackage::claude().require_program()
 }
 
 /// Returns the real Codex; a test without it fails and says how to get it.
 pub fn codex() -> PathBuf {
-    AgentPackage::codex().provided()
+    AgentPackage::codex().require_program()
 }
 
 /// Returns where the agents are: `PRODIGY_TEST_AGENTS`, or beside what cargo builds.

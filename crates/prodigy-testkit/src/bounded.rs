@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// Runs a program to its end and returns what it printed; one that hangs is killed, so that its
 /// test fails and shows what it printed until then.
-pub fn output(command: &mut Command) -> Output {
+pub fn run_bounded(command: &mut Command) -> Output {
     output_within(command, LIMIT)
 }
 

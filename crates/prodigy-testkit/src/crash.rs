@@ -58,21 +58,25 @@ const TRACES: &[(&str, &str)] = &[
 ];
 
 /// Runs the workflow once without killing it, checks it, and returns how long it took.
-pub fn undisturbed(binary: &Path) -> Result<Duration, Box<TrialFailure>> {
-    trial(binary, 0, Duration::ZERO).map(|survived| survived.duration)
+pub fn run_without_kills(binary: &Path) -> Result<Duration, Box<TrialFailure>> {
+    run_trial(binary, 0, Duration::ZERO).map(|survived| survived.duration)
 }
 
 /// Runs the workflow, kills it at moments within `span` that `seed` decides, resumes it until it
 /// is done, and checks what is left. A `span` of zero kills nothing.
-pub fn trial(binary: &Path, seed: u64, span: Duration) -> Result<TrialReport, Box<TrialFailure>> {
+pub fn run_trial(
+    binary: &Path,
+    seed: u64,
+    span: Duration,
+) -> Result<TrialReport, Box<TrialFailure>> {
     let world = TestEnv::with_repo(binary);
     world.write("crash.yml", WORKFLOW);
     world.commit_all("workflow");
     let mut trial = CrashTrial::new(world, "crash.yml", seed);
-    let result = trial.until_done(span, |_, _| Ok(())).and_then(|job| check(&trial, &job));
+    let result = trial.run_to_completion(span, |_, _| Ok(())).and_then(|job| check(&trial, &job));
     match result {
-        Ok(()) => Ok(trial.survived()),
-        Err(message) => Err(Box::new(trial.broken(message))),
+        Ok(()) => Ok(trial.report()),
+        Err(message) => Err(Box::new(trial.fail(message))),
     }
 }
 
@@ -123,7 +127,7 @@ fn check_worktrees(world: &TestEnv) -> Result<(), String> {
 fn check_journal(text: &str) -> Result<(), String> {
     let mut kinds = Vec::new();
     let mut ended = std::collections::BTreeSet::new();
-    for record in parsed(text)? {
+    for record in parse_journal(text)? {
         let text = |key| record.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (kind, step) = (text("event_type"), text("step"));
         // Steps inside of a loop share their path; those of the file itself do not.
@@ -142,7 +146,7 @@ fn check_journal(text: &str) -> Result<(), String> {
 }
 
 /// Reads the records of a journal, of which none may be missing or damaged.
-pub(crate) fn parsed(text: &str) -> Result<Vec<Value>, String> {
+pub(crate) fn parse_journal(text: &str) -> Result<Vec<Value>, String> {
     let read = |(index, line): (usize, &str)| {
         let record: Value = serde_json::from_str(line)
             .map_err(|error| format!("record {} cannot be read: {error}\n{line}", index + 1))?;
@@ -206,7 +210,9 @@ record '"event_type":"job_completed"'
     /// Returns what a trial that kills nothing says about a program.
     fn said(text: &str) -> String {
         let (_directory, path) = program(text);
-        undisturbed(&path).err().map_or_else(|| "survived".to_owned(), |broken| broken.message)
+        run_without_kills(&path)
+            .err()
+            .map_or_else(|| "survived".to_owned(), |broken| broken.message)
     }
 
     #[test]
@@ -239,8 +245,8 @@ record '"event_type":"job_completed"'
     #[test]
     fn a_program_that_repeats_a_step_blindly_does_not_survive() {
         let (_directory, path) = program(CARELESS);
-        let span = undisturbed(&path).unwrap();
-        let broken = (0..20).find_map(|seed| trial(&path, seed, span).err());
+        let span = run_without_kills(&path).unwrap();
+        let broken = (0..20).find_map(|seed| run_trial(&path, seed, span).err());
         assert!(broken.is_some());
     }
 

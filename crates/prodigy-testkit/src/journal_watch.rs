@@ -69,11 +69,11 @@ impl JournalWatch {
     }
 
     fn job_dirs(&self) -> Vec<PathBuf> {
-        below(&self.events).iter().flat_map(|repo| below(repo)).collect()
+        directory_entries(&self.events).iter().flat_map(|repo| directory_entries(repo)).collect()
     }
 
     fn journals(&self) -> Vec<PathBuf> {
-        let files = self.job_dirs().into_iter().flat_map(|job| below(&job));
+        let files = self.job_dirs().into_iter().flat_map(|job| directory_entries(&job));
         files.filter(|path| path.extension().is_some_and(|kind| kind == "jsonl")).collect()
     }
 }
@@ -83,23 +83,23 @@ impl JournalTail {
     fn count(&mut self, path: &Path, mark: &[u8]) -> u32 {
         let Ok(mut file) = File::open(path) else { return 0 };
         let mut bytes = std::mem::take(&mut self.rest);
-        let known = marks(&bytes, mark);
+        let known = count_marks(&bytes, mark);
         if file.seek(SeekFrom::Start(self.offset)).is_ok() {
             let read = file.read_to_end(&mut bytes).unwrap_or_default();
             self.offset += read as u64;
         }
-        let found = marks(&bytes, mark);
+        let found = count_marks(&bytes, mark);
         self.rest = bytes.split_off(bytes.len().saturating_sub(OVERLAP));
         found - known
     }
 }
 
-fn marks(bytes: &[u8], mark: &[u8]) -> u32 {
+fn count_marks(bytes: &[u8], mark: &[u8]) -> u32 {
     let found = bytes.windows(mark.len()).filter(|window| *window == mark).count();
     u32::try_from(found).unwrap()
 }
 
-fn below(directory: &Path) -> Vec<PathBuf> {
+fn directory_entries(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
 }

@@ -122,13 +122,13 @@ impl CrashTrial {
     }
 
     /// Returns what it took to get the job done.
-    pub(crate) fn survived(&self) -> TrialReport {
+    pub(crate) fn report(&self) -> TrialReport {
         let (starts, kills, by_kind) = (self.starts, self.kills, self.by_kind.clone());
         TrialReport { starts, kills, by_kind, duration: self.began.elapsed() }
     }
 
     /// Returns everything that a person needs to find out what went wrong.
-    pub(crate) fn broken(self, message: String) -> TrialFailure {
+    pub(crate) fn fail(self, message: String) -> TrialFailure {
         let transcript = self.transcript.join("\n");
         TrialFailure { message, transcript, world: self.world }
     }
@@ -136,7 +136,7 @@ impl CrashTrial {
     /// Starts, kills and resumes until the job is done, and returns the job.
     ///
     /// After each kill, `after_kill` gets the job and checks what must hold.
-    pub(crate) fn until_done(
+    pub(crate) fn run_to_completion(
         &mut self,
         span: Duration,
         after_kill: impl Fn(&Self, &str) -> Result<(), String>,
@@ -147,7 +147,7 @@ impl CrashTrial {
             if self.starts == MOST_STARTS {
                 return Err(format!("not done after {MOST_STARTS} starts"));
             }
-            let kill = (kills_left > 0).then(|| self.moment(left));
+            let kill = (kills_left > 0).then(|| self.kill_point(left));
             let began = Instant::now();
             let file = self.file.clone();
             let args: Vec<&str> = if known {
@@ -183,12 +183,12 @@ impl CrashTrial {
     }
 
     /// Returns a number below `bound`, which is not zero.
-    pub(crate) fn pick(&mut self, bound: u64) -> u64 {
+    pub(crate) fn random_below(&mut self, bound: u64) -> u64 {
         self.random.below(bound)
     }
 
     /// Returns when the next start is killed: within `span`, or right after a record.
-    pub(crate) fn moment(&mut self, span: Duration) -> KillPoint {
+    pub(crate) fn kill_point(&mut self, span: Duration) -> KillPoint {
         if !self.kinds.is_empty() && self.random.below(2) == 0 {
             let (kinds, is_first) = (self.kinds, self.starts == 0);
             return KillPoint::after_record(kinds, is_first, |bound| self.random.below(bound));

@@ -45,7 +45,7 @@ pub(crate) fn read(text: &str) -> Result<BTreeMap<String, AttemptLog>, String> {
 }
 
 /// Returns how many items were at work at once at most.
-pub(crate) fn most_at_once(text: &str) -> u32 {
+pub(crate) fn max_concurrency(text: &str) -> u32 {
     let (mut now, mut most) = (0_u32, 0);
     for line in text.lines() {
         if line.starts_with("start ") {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_items_at_work_are_counted() {
-        assert_eq!(most_at_once("start a 1\nstart b 1\nend a 1\nstart c 1\nend b 1\n"), 2);
+        assert_eq!(max_concurrency("start a 1\nstart b 1\nend a 1\nstart c 1\nend b 1\n"), 2);
     }
 
     #[test]

@@ -150,7 +150,7 @@ impl TestEnv {
     /// Runs `prodigy` with arguments and returns everything a person would see.
     #[must_use = "snapshot the output"]
     pub fn prodigy(&self, args: &[&str]) -> CommandOutput {
-        self.seen(&bounded::output(&mut self.prodigy_command(args)))
+        self.to_output(&bounded::run_bounded(&mut self.prodigy_command(args)))
     }
 
     /// Trusts what the repository brings in, as it is now.
@@ -160,7 +160,7 @@ impl TestEnv {
     }
 
     /// Returns an output as a person would see it, with the world's paths replaced.
-    pub fn seen(&self, output: &Output) -> CommandOutput {
+    pub fn to_output(&self, output: &Output) -> CommandOutput {
         let root = self.root().canonicalize().unwrap();
         let text = |bytes: &[u8]| {
             String::from_utf8_lossy(bytes)

@@ -28,7 +28,7 @@ const AGENTS: u32 = 12;
 const ROUNDS: u32 = 60;
 
 /// Checks every rule, each on a queue of its own.
-pub async fn queue_conforms<Q: WorkQueue>(make: impl Fn() -> Q) {
+pub async fn check_queue_conformance<Q: WorkQueue>(make: impl Fn() -> Q) {
     an_attempt_is_claimed_once(make()).await;
     claims_wait_for_what_is_submitted(make()).await;
     a_finish_waits_until_it_is_settled(make()).await;
@@ -41,7 +41,7 @@ pub async fn queue_conforms<Q: WorkQueue>(make: impl Fn() -> Q) {
 }
 
 /// Waits for what has to happen.
-async fn soon<T>(rule: &str, future: impl Future<Output = T>) -> T {
+async fn within_timeout<T>(rule: &str, future: impl Future<Output = T>) -> T {
     let answer = tokio::time::timeout(LONG, future).await;
     answer.unwrap_or_else(|_| panic!("{rule}: nothing came"))
 }
@@ -79,8 +79,8 @@ fn failed() -> AttemptOutcome {
     }
 }
 
-async fn claimed<Q: WorkQueue>(queue: &Q, rule: &str, of: u32) -> Claim {
-    soon(rule, queue.claim(agent(of)))
+async fn expect_claim<Q: WorkQueue>(queue: &Q, rule: &str, of: u32) -> Claim {
+    within_timeout(rule, queue.claim(agent(of)))
         .await
         .unwrap_or_else(|| panic!("{rule}: the queue is closed"))
 }
@@ -89,14 +89,14 @@ async fn an_attempt_is_claimed_once<Q: WorkQueue>(queue: Q) {
     let rule = "an attempt that is submitted twice is claimed once";
     queue.submit(attempt(1, 7));
     queue.submit(attempt(1, 7));
-    let claim = claimed(&queue, rule, 1).await;
+    let claim = expect_claim(&queue, rule, 1).await;
     assert_eq!(claim.assignment, attempt(1, 7), "{rule}");
     queue.submit(attempt(1, 7));
     let second = tokio::time::timeout(SHORT, queue.claim(agent(1))).await;
     assert!(second.is_err(), "{rule}: {second:?}");
     let other = tokio::time::timeout(SHORT, queue.claim(agent(2))).await;
     assert!(other.is_err(), "an attempt is only for its agent: {other:?}");
-    assert!(queue.extend(&claim), "{rule}");
+    assert!(queue.renew(&claim), "{rule}");
 }
 
 async fn claims_wait_for_what_is_submitted<Q: WorkQueue>(queue: Q) {
@@ -110,7 +110,7 @@ async fn claims_wait_for_what_is_submitted<Q: WorkQueue>(queue: Q) {
     tokio::time::sleep(SHORT).await;
     assert!(claims.iter().all(|claim| !claim.is_finished()), "{rule}");
     queue.submit(attempt(1, 1));
-    let (first, waiting) = soon(rule, async {
+    let (first, waiting) = within_timeout(rule, async {
         loop {
             if let Some(at) = claims.iter().position(tokio::task::JoinHandle::is_finished) {
                 let done = claims.swap_remove(at);
@@ -124,73 +124,77 @@ async fn claims_wait_for_what_is_submitted<Q: WorkQueue>(queue: Q) {
     tokio::time::sleep(SHORT).await;
     assert!(!waiting.is_finished(), "{rule}");
     queue.close();
-    assert_eq!(soon(rule, waiting).await.unwrap(), None, "{rule}");
+    assert_eq!(within_timeout(rule, waiting).await.unwrap(), None, "{rule}");
 }
 
 async fn a_finish_waits_until_it_is_settled<Q: WorkQueue>(queue: Q) {
     let rule = "finishing an attempt waits until the loop has settled it";
     queue.submit(attempt(1, 1));
-    let claim = claimed(&queue, rule, 1).await;
+    let claim = expect_claim(&queue, rule, 1).await;
     let finishing = {
         let queue = queue.clone();
         tokio::spawn(async move { queue.finish(claim, failed()).await })
     };
-    let heard = soon(rule, queue.finished()).await;
+    let heard = within_timeout(rule, queue.next_finished()).await;
     assert_eq!(heard, FinishedAttempt { assignment: attempt(1, 1), outcome: failed() }, "{rule}");
-    assert!(queue.try_finished().is_none(), "{rule}: it is told once");
+    assert!(queue.try_next_finished().is_none(), "{rule}: it is told once");
     tokio::time::sleep(SHORT).await;
     assert!(!finishing.is_finished(), "{rule}");
-    queue.settle(agent(1), true);
+    queue.release(agent(1), true);
     assert_eq!(
-        soon(rule, finishing).await.unwrap(),
+        within_timeout(rule, finishing).await.unwrap(),
         FinishResponse::Released { failed: true },
         "{rule}"
     );
     // The agent is free for the next one.
     queue.submit(attempt(1, 2));
-    assert_eq!(claimed(&queue, rule, 1).await.assignment, attempt(1, 2), "{rule}");
+    assert_eq!(expect_claim(&queue, rule, 1).await.assignment, attempt(1, 2), "{rule}");
 }
 
 async fn an_old_claim_counts_for_nothing<Q: WorkQueue>(queue: Q) {
     let rule = "a claim that is not current any more is fenced";
     queue.submit(attempt(1, 1));
-    let old = claimed(&queue, rule, 1).await;
-    queue.settle(agent(1), false);
-    assert!(!queue.extend(&old), "{rule}: after it was settled");
+    let old = expect_claim(&queue, rule, 1).await;
+    queue.release(agent(1), false);
+    assert!(!queue.renew(&old), "{rule}: after it was settled");
     queue.submit(attempt(1, 1));
-    let new = claimed(&queue, rule, 1).await;
-    assert!(!queue.extend(&old) && queue.extend(&new), "{rule}");
-    assert_eq!(soon(rule, queue.finish(old, failed())).await, FinishResponse::Fenced, "{rule}");
-    assert!(queue.try_finished().is_none(), "{rule}: the loop does not hear of it");
-    assert!(queue.extend(&new), "{rule}: the current one is not touched");
+    let new = expect_claim(&queue, rule, 1).await;
+    assert!(!queue.renew(&old) && queue.renew(&new), "{rule}");
+    assert_eq!(
+        within_timeout(rule, queue.finish(old, failed())).await,
+        FinishResponse::Fenced,
+        "{rule}"
+    );
+    assert!(queue.try_next_finished().is_none(), "{rule}: the loop does not hear of it");
+    assert!(queue.renew(&new), "{rule}: the current one is not touched");
 }
 
 async fn a_handler_has_a_claim_of_its_own<Q: WorkQueue>(queue: Q) {
     let rule = "a handler runs under a new claim for the same attempt";
     queue.submit(attempt(1, 1));
-    let claim = claimed(&queue, rule, 1).await;
+    let claim = expect_claim(&queue, rule, 1).await;
     let finishing = {
         let queue = queue.clone();
         tokio::spawn(async move { queue.finish(claim, failed()).await })
     };
-    soon(rule, queue.finished()).await;
-    queue.handle(agent(1), "rescue".to_owned(), failure());
-    let settled = soon(rule, finishing).await.unwrap();
+    within_timeout(rule, queue.next_finished()).await;
+    queue.run_handler(agent(1), "rescue".to_owned(), failure());
+    let settled = within_timeout(rule, finishing).await.unwrap();
     let FinishResponse::Handle { claim, name, failure: why } = settled else {
         panic!("{rule}: {settled:?}");
     };
     assert_eq!((name.as_str(), why), ("rescue", failure()), "{rule}");
     assert_eq!(claim.assignment, attempt(1, 1), "{rule}");
-    assert!(queue.extend(&claim), "{rule}");
+    assert!(queue.renew(&claim), "{rule}");
     let handled = AttemptOutcome::Handled { failure: failure(), handler: None };
     let finishing = {
         let (queue, handled) = (queue.clone(), handled.clone());
         tokio::spawn(async move { queue.finish(claim, handled).await })
     };
-    assert_eq!(soon(rule, queue.finished()).await.outcome, handled, "{rule}");
-    queue.settle(agent(1), true);
+    assert_eq!(within_timeout(rule, queue.next_finished()).await.outcome, handled, "{rule}");
+    queue.release(agent(1), true);
     assert_eq!(
-        soon(rule, finishing).await.unwrap(),
+        within_timeout(rule, finishing).await.unwrap(),
         FinishResponse::Released { failed: true },
         "{rule}"
     );
@@ -201,12 +205,12 @@ async fn what_is_finished_comes_in_order<Q: WorkQueue>(queue: Q) {
     let mut finishing = Vec::new();
     for number in (1..=5).rev() {
         queue.submit(attempt(number, number));
-        let claim = claimed(&queue, rule, number).await;
+        let claim = expect_claim(&queue, rule, number).await;
         let other = queue.clone();
         finishing.push(tokio::spawn(async move { other.finish(claim, failed()).await }));
         // It has been told before the next one is.
-        soon(rule, async {
-            while queue.snapshot().iter().any(|held| !held.claimed) {
+        within_timeout(rule, async {
+            while queue.in_flight().iter().any(|held| !held.claimed) {
                 tokio::task::yield_now().await;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -214,33 +218,37 @@ async fn what_is_finished_comes_in_order<Q: WorkQueue>(queue: Q) {
         .await;
     }
     for number in (1..=5).rev() {
-        assert_eq!(soon(rule, queue.finished()).await.assignment.item, number, "{rule}");
-        queue.settle(agent(number), false);
+        assert_eq!(
+            within_timeout(rule, queue.next_finished()).await.assignment.item,
+            number,
+            "{rule}"
+        );
+        queue.release(agent(number), false);
     }
     for finishing in finishing {
-        soon(rule, finishing).await.unwrap();
+        within_timeout(rule, finishing).await.unwrap();
     }
 }
 
 async fn the_snapshot_shows_what_is_held<Q: WorkQueue>(queue: Q) {
     let rule = "the snapshot shows what is submitted and not settled";
     let held = |queue: &Q| -> BTreeMap<u32, bool> {
-        queue.snapshot().into_iter().map(|held| (held.assignment.item, held.claimed)).collect()
+        queue.in_flight().into_iter().map(|held| (held.assignment.item, held.claimed)).collect()
     };
     assert!(held(&queue).is_empty(), "{rule}");
     queue.submit(attempt(1, 1));
     queue.submit(attempt(2, 2));
     assert_eq!(held(&queue), BTreeMap::from([(1, false), (2, false)]), "{rule}");
-    let claim = claimed(&queue, rule, 2).await;
+    let claim = expect_claim(&queue, rule, 2).await;
     assert_eq!(held(&queue), BTreeMap::from([(1, false), (2, true)]), "{rule}");
     let finishing = {
         let queue = queue.clone();
         tokio::spawn(async move { queue.finish(claim, AttemptOutcome::Released).await })
     };
-    soon(rule, queue.finished()).await;
+    within_timeout(rule, queue.next_finished()).await;
     assert_eq!(held(&queue), BTreeMap::from([(1, false), (2, true)]), "{rule}: not settled yet");
-    queue.settle(agent(2), false);
-    soon(rule, finishing).await.unwrap();
+    queue.release(agent(2), false);
+    within_timeout(rule, finishing).await.unwrap();
     assert_eq!(held(&queue), BTreeMap::from([(1, false)]), "{rule}");
 }
 
@@ -253,24 +261,32 @@ async fn closing_lets_everybody_go<Q: WorkQueue>(queue: Q) {
         })
         .collect();
     queue.submit(attempt(4, 4));
-    let current = claimed(&queue, rule, 4).await;
+    let current = expect_claim(&queue, rule, 4).await;
     queue.submit(attempt(5, 5));
-    let ended = claimed(&queue, rule, 5).await;
+    let ended = expect_claim(&queue, rule, 5).await;
     let finishing = {
         let queue = queue.clone();
         tokio::spawn(async move { queue.finish(ended, failed()).await })
     };
-    soon(rule, queue.finished()).await;
+    within_timeout(rule, queue.next_finished()).await;
     queue.close();
     for waiting in waiting {
-        assert_eq!(soon(rule, waiting).await.unwrap(), None, "{rule}");
+        assert_eq!(within_timeout(rule, waiting).await.unwrap(), None, "{rule}");
     }
-    assert!(!queue.extend(&current), "{rule}");
-    assert_eq!(soon(rule, queue.finish(current, failed())).await, FinishResponse::Fenced, "{rule}");
-    assert_eq!(soon(rule, finishing).await.unwrap(), FinishResponse::Fenced, "{rule}");
-    assert!(queue.snapshot().is_empty(), "{rule}");
+    assert!(!queue.renew(&current), "{rule}");
+    assert_eq!(
+        within_timeout(rule, queue.finish(current, failed())).await,
+        FinishResponse::Fenced,
+        "{rule}"
+    );
+    assert_eq!(within_timeout(rule, finishing).await.unwrap(), FinishResponse::Fenced, "{rule}");
+    assert!(queue.in_flight().is_empty(), "{rule}");
     queue.submit(attempt(6, 6));
-    assert_eq!(soon(rule, queue.claim(agent(6))).await, None, "{rule}: nothing is handed out");
+    assert_eq!(
+        within_timeout(rule, queue.claim(agent(6))).await,
+        None,
+        "{rule}: nothing is handed out"
+    );
 }
 
 /// Has many agents make many attempts at once; every tenth one needs a handler.
@@ -282,18 +298,18 @@ async fn nothing_is_lost_among_many<Q: WorkQueue>(queue: Q) {
             tokio::spawn(async move { work(queue, number).await })
         })
         .collect();
-    let heard = soon(rule, distribute(&queue)).await;
+    let heard = within_timeout(rule, distribute(&queue)).await;
     queue.close();
     let mut made = BTreeSet::new();
     for agent in agents {
-        for item in soon(rule, agent).await.unwrap() {
+        for item in within_timeout(rule, agent).await.unwrap() {
             assert!(made.insert(item), "{rule}: {item} was made twice");
         }
     }
     let all: BTreeSet<u32> = (0..AGENTS * ROUNDS).collect();
     assert_eq!(made, all, "{rule}");
     assert_eq!(heard, all, "{rule}");
-    assert!(queue.try_finished().is_none(), "{rule}");
+    assert!(queue.try_next_finished().is_none(), "{rule}");
 }
 
 /// Takes attempts until the queue is closed; returns the items.
@@ -301,7 +317,7 @@ async fn work<Q: WorkQueue>(queue: Q, number: u32) -> Vec<u32> {
     let mut made = Vec::new();
     while let Some(claim) = queue.claim(agent(number)).await {
         made.push(claim.assignment.item);
-        assert!(queue.extend(&claim), "a claim that was just given is current");
+        assert!(queue.renew(&claim), "a claim that was just given is current");
         if number.is_multiple_of(3) {
             tokio::task::yield_now().await;
         }
@@ -326,17 +342,17 @@ async fn distribute<Q: WorkQueue>(queue: &Q) -> BTreeSet<u32> {
     }
     let mut heard = BTreeSet::new();
     while u32::try_from(heard.len()).is_ok_and(|heard| heard < AGENTS * ROUNDS) {
-        let FinishedAttempt { assignment, outcome } = queue.finished().await;
+        let FinishedAttempt { assignment, outcome } = queue.next_finished().await;
         if outcome == failed() {
             queue.secure(assignment.agent, assignment.item.is_multiple_of(10));
             continue;
         }
         if matches!(outcome, AttemptOutcome::Failed { .. }) && assignment.item.is_multiple_of(10) {
-            queue.handle(assignment.agent, "rescue".to_owned(), failure());
+            queue.run_handler(assignment.agent, "rescue".to_owned(), failure());
             continue;
         }
         assert!(heard.insert(assignment.item), "{} ended twice", assignment.item);
-        queue.settle(assignment.agent, true);
+        queue.release(assignment.agent, true);
         let done = next.entry(assignment.agent).or_default();
         if *done < ROUNDS {
             let number = assignment.agent.number();

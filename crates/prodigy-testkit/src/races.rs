@@ -54,7 +54,7 @@ pub struct RaceReport {
 
 /// Lets two replayers race for each of many dead letters, one after the other, and checks that
 /// each was claimed once, that its effect was made once, and that the audit trail says so.
-pub fn races(binary: &Path, races: u32) -> Result<RaceReport, Box<TrialFailure>> {
+pub fn run_races(binary: &Path, races: u32) -> Result<RaceReport, Box<TrialFailure>> {
     let world = TestEnv::with_repo(binary);
     let outside = world.root().join("outside");
     fs::create_dir(&outside).unwrap();
@@ -80,7 +80,7 @@ fn run(world: &TestEnv, outside: &Path, races: u32) -> Result<RaceReport, String
     let began = Instant::now();
     let mut met = 0;
     for name in &names {
-        met += race(world, name)?;
+        met += run_race(world, name)?;
     }
     let duration = began.elapsed();
     check_claims(world, &names)?;
@@ -90,7 +90,7 @@ fn run(world: &TestEnv, outside: &Path, races: u32) -> Result<RaceReport, String
 }
 
 /// Starts two replays of one entry; returns 1 if one of them had to wait for the other.
-fn race(world: &TestEnv, item: &str) -> Result<u32, String> {
+fn run_race(world: &TestEnv, item: &str) -> Result<u32, String> {
     let start = |number: u32| -> Child {
         let log = fs::File::create(world.root().join(format!("racer-{number}"))).unwrap();
         let mut command = world.prodigy_command(&["dlq", "retry", JOB, item, "-y"]);
@@ -124,7 +124,7 @@ fn check_claims(world: &TestEnv, names: &[String]) -> Result<(), String> {
         let item = record.get("item_id").and_then(Value::as_str).unwrap_or_default();
         *claims.entry(item.to_owned()).or_default() += 1;
     }
-    once(&claims, names, str::to_owned, "claimed")
+    check_exactly_once(&claims, names, str::to_owned, "claimed")
 }
 
 /// Checks that the world outside was changed once for each entry.
@@ -134,7 +134,7 @@ fn check_effects(outside: &Path, names: &[String]) -> Result<(), String> {
     for line in text.lines() {
         *effects.entry(line.to_owned()).or_default() += 1;
     }
-    once(&effects, names, |name| format!("{JOB}:{name}:announce"), "announced")
+    check_exactly_once(&effects, names, |name| format!("{JOB}:{name}:announce"), "announced")
 }
 
 /// Checks that the audit trail holds one intent for each entry, and is whole.
@@ -150,11 +150,11 @@ fn check_trail(world: &TestEnv, names: &[String]) -> Result<(), String> {
     for record in records.iter().filter(|record| record["outcome"] == "intended") {
         *intents.entry(record["entry"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
     }
-    once(&intents, names, str::to_owned, "recorded")
+    check_exactly_once(&intents, names, str::to_owned, "recorded")
 }
 
 /// Checks that everything expected is there exactly once, and nothing else.
-fn once(
+fn check_exactly_once(
     counted: &BTreeMap<String, u32>,
     names: &[String],
     key: impl Fn(&str) -> String,

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{TestEnv, crash::parsed};
+use crate::{TestEnv, crash::parse_journal};
 
 /// The work of an item that failed for good.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct FailedItemWork {
 ///
 /// `expected` returns what an item must have left; `None` if that is not known, as of one that
 /// was under way at too many crashes.
-pub(crate) fn check_remains(
+pub(crate) fn check_failed_work(
     world: &TestEnv,
     journal: &str,
     expected: impl Fn(&str) -> Option<FailedItemWork>,
@@ -42,13 +42,13 @@ pub(crate) fn check_remains(
 /// Checks that what successful items left uncommitted is where the journal says.
 ///
 /// `expected` returns the file that an item leaves, and its text.
-pub(crate) fn check_kept(
+pub(crate) fn check_kept_work(
     world: &TestEnv,
     journal: &str,
     expected: impl Fn(&str) -> Option<(String, String)>,
 ) -> Result<(), String> {
     let mut references = BTreeMap::new();
-    for record in parsed(journal)? {
+    for record in parse_journal(journal)? {
         let text = |key| record.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let item = text("item_id");
         match text("event_type").as_str() {
@@ -60,7 +60,7 @@ pub(crate) fn check_kept(
                 let Some(reference) = references.get(&item) else {
                     return Err(format!("{item} left `{file}` and nothing says where it is"));
                 };
-                let found = object(world, &format!("{reference}:{file}"));
+                let found = object_content(world, &format!("{reference}:{file}"));
                 if found.as_ref() != Some(&content) {
                     return Err(format!(
                         "what {item} left is lost: `{file}` in `{reference}` is {found:?}"
@@ -77,7 +77,7 @@ pub(crate) fn check_kept(
 /// crashes, each with the last record of what its last attempt left.
 fn dead_items(journal: &str) -> Result<BTreeMap<String, Option<Value>>, String> {
     let (mut kept, mut dead) = (BTreeMap::new(), BTreeSet::new());
-    for record in parsed(journal)? {
+    for record in parse_journal(journal)? {
         let text = |key| record.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (kind, item) = (text("event_type"), text("item_id"));
         let reason = record.pointer("/failure/kind").and_then(Value::as_str);
@@ -111,9 +111,9 @@ fn check_work(world: &TestEnv, work: &FailedItemWork, record: &Value) -> Result<
     let path = text("/path");
     let (file, content) = &work.uncommitted;
     let found = if path.starts_with("refs/") {
-        object(world, &format!("{path}:files/{file}"))
+        object_content(world, &format!("{path}:files/{file}"))
     } else if path.is_empty() {
-        patched(&text("/left/patch"), file)
+        added_lines(&text("/left/patch"), file)
     } else {
         fs::read_to_string(Path::new(&path).join(file)).ok()
     };
@@ -122,7 +122,7 @@ fn check_work(world: &TestEnv, work: &FailedItemWork, record: &Value) -> Result<
     }
     let Some((file, content)) = &work.committed else { return Ok(()) };
     let commit = if path.starts_with("refs/") { format!("{path}^") } else { text("/left/branch") };
-    let found = object(world, &format!("{commit}:{file}"));
+    let found = object_content(world, &format!("{commit}:{file}"));
     if found.as_ref() != Some(content) {
         return Err(format!("`{file}` in `{commit}` is {found:?} instead of {content:?}"));
     }
@@ -130,7 +130,7 @@ fn check_work(world: &TestEnv, work: &FailedItemWork, record: &Value) -> Result<
 }
 
 /// Returns the lines that a patch adds to a file, if it has the file.
-fn patched(patch: &str, file: &str) -> Option<String> {
+fn added_lines(patch: &str, file: &str) -> Option<String> {
     let patch = fs::read_to_string(patch).ok()?;
     let (_, rest) = patch.split_once(&format!("+++ b/{file}\n"))?;
     let lines = rest.lines().take_while(|line| !line.starts_with("diff "));
@@ -138,7 +138,7 @@ fn patched(patch: &str, file: &str) -> Option<String> {
     Some(added.flat_map(|line| [line, "\n"]).collect())
 }
 
-fn object(world: &TestEnv, name: &str) -> Option<String> {
+fn object_content(world: &TestEnv, name: &str) -> Option<String> {
     let output = world.command("git").args(["cat-file", "-p", name]).output().unwrap();
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -163,7 +163,8 @@ mod tests {
             committed: Some(("README.md".to_owned(), "# fixture\n".to_owned())),
         };
         let journal: String = lines.collect();
-        let checked = check_remains(world, &journal, |item| (item == "a").then(|| work.clone()));
+        let checked =
+            check_failed_work(world, &journal, |item| (item == "a").then(|| work.clone()));
         checked.err().map_or_else(|| "fine".to_owned(), |error| error.chars().take(80).collect())
     }
 

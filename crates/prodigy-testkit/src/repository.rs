@@ -27,11 +27,11 @@ pub(crate) fn item_id(number: u32, items: u32) -> String {
 
 /// Checks that the work of every item that is done is in `main` exactly once, and no other.
 pub(crate) fn check_branch(world: &TestEnv, pieces: &[ItemCommit]) -> Result<(), String> {
-    let counts = subjects(world);
+    let counts = commit_subjects(world);
     for piece in pieces {
         let ItemCommit { id, file, subject, .. } = piece;
         let expected = piece.is_done.then(|| piece.content.clone());
-        let found = shown(world, file);
+        let found = file_on_main(world, file);
         if found != expected {
             return Err(format!("`{file}` of {id} in `main` is {found:?} instead of {expected:?}"));
         }
@@ -59,7 +59,7 @@ fn check_commits(world: &TestEnv, pieces: &[ItemCommit]) -> Result<(), String> {
 }
 
 /// Returns the subjects of the commits in `main`, and how often each is there.
-pub(crate) fn subjects(world: &TestEnv) -> BTreeMap<String, u32> {
+pub(crate) fn commit_subjects(world: &TestEnv) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for subject in world.git(&["log", "--format=%s", "main"]).lines() {
         *counts.entry(subject.to_owned()).or_default() += 1;
@@ -68,7 +68,7 @@ pub(crate) fn subjects(world: &TestEnv) -> BTreeMap<String, u32> {
 }
 
 /// Returns a file of `main`, if there is one.
-pub(crate) fn shown(world: &TestEnv, file: &str) -> Option<String> {
+pub(crate) fn file_on_main(world: &TestEnv, file: &str) -> Option<String> {
     let output = world.command("git").args(["show", &format!("main:{file}")]).output().unwrap();
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -126,7 +126,7 @@ pub(crate) fn check_worktrees(
 }
 
 /// Checks that a command of prodigy finds nothing wrong.
-pub(crate) fn check_agrees(world: &TestEnv, args: &[&str]) -> Result<(), String> {
+pub(crate) fn check_command_succeeds(world: &TestEnv, args: &[&str]) -> Result<(), String> {
     let seen = world.prodigy(args);
     if seen.code == Some(0) {
         return Ok(());

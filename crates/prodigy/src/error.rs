@@ -29,7 +29,7 @@ impl CliError {
     }
 
     /// Adds the cause.
-    pub(crate) fn because(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+    pub(crate) fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.source = Some(Box::new(source));
         self
     }
@@ -46,7 +46,7 @@ impl CliError {
 }
 
 /// Returns an error with everything that caused it, in one line.
-pub(crate) fn explained(error: &dyn StdError) -> String {
+pub(crate) fn error_chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -122,7 +122,7 @@ impl Exit {
 }
 
 /// Returns the reference page of exit codes, in Markdown.
-pub(crate) fn markdown() -> String {
+pub(crate) fn exit_codes_page() -> String {
     let mut page = "# Exit codes\n\n\
         Scripts may rely on these. A code has one meaning in every command, with one exception below.\n\n\
         | code | meaning |\n|---|---|\n"

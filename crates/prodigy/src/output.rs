@@ -75,7 +75,7 @@ impl Console {
     }
 
     /// Writes what a program printed: as it was to a file or pipe, harmless to a terminal.
-    pub(crate) fn printed(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+    pub(crate) fn program_output(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         if !self.terminal {
             return self.raw(bytes);
         }
@@ -98,7 +98,7 @@ impl Console {
     /// Writes a note that is already laid out, maybe with colour.
     ///
     /// The caller answers for control characters: nothing is escaped here.
-    pub(crate) fn rendered(&mut self, note: &str) {
+    pub(crate) fn preformatted(&mut self, note: &str) {
         // A terminal that went away must not stop the work.
         writeln!(self.stderr, "{note}").ok();
     }
@@ -161,13 +161,13 @@ fn stdout_error(error: &io::Error) -> CliError {
 }
 
 /// Returns text without the control characters that could steer a terminal.
-pub(crate) fn plain_text(text: &str) -> String {
+pub(crate) fn escape_controls(text: &str) -> String {
     EscapedText(text).to_string()
 }
 
 /// Returns text on one line, so that it cannot pretend to be a line of ours.
 pub(crate) fn one_line(text: &str) -> String {
-    plain_text(text).replace('\n', "\\n")
+    escape_controls(text).replace('\n', "\\n")
 }
 
 /// Text without the control characters that could steer a terminal.
@@ -210,7 +210,7 @@ mod tests {
         let stdout = Box::new(screen.clone());
         let stderr = Box::new(io::sink());
         let mut out = Console { stdout, stderr, color: false, data_color: false, terminal };
-        out.printed(bytes).unwrap();
+        out.program_output(bytes).unwrap();
         screen.0.take()
     }
 

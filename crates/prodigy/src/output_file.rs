@@ -54,7 +54,7 @@ impl OutputFileError {
 
 impl From<OutputFileError> for CliError {
     fn from(error: OutputFileError) -> Self {
-        Self::new(Exit::Failure, error.to_string()).because(error.source)
+        Self::new(Exit::Failure, error.to_string()).with_source(error.source)
     }
 }
 
@@ -62,7 +62,7 @@ impl From<OutputFileError> for CliError {
 pub(crate) fn check(path: &Path) -> Result<(), CliError> {
     check_target(path).map_err(|error| {
         CliError::new(Exit::Usage, format!("cannot write `{}`", path.display()))
-            .because(error)
+            .with_source(error)
             .with_hint("nothing was done; name a file that can be written")
     })
 }
@@ -77,7 +77,7 @@ fn check_target(path: &Path) -> io::Result<()> {
                 // A file that can be written but not replaced is written in place.
                 return Ok(access(&path, Access::WRITE_OK)?);
             }
-            beside(&path).map(drop)
+            temp_file_beside(&path).map(drop)
         }
     }
 }
@@ -90,7 +90,7 @@ pub(crate) fn write<E: From<OutputFileError>>(
     let failed = |source| OutputFileError::new(path, source);
     let target = OutputTarget::find(path).map_err(failed)?;
     let draft = match &target {
-        OutputTarget::Regular { path, existing } => match beside(path) {
+        OutputTarget::Regular { path, existing } => match temp_file_beside(path) {
             Ok(draft) => OutputDraft::Beside(draft),
             Err(_) if existing.is_some() => {
                 OutputDraft::Elsewhere(tempfile::tempfile().map_err(failed)?)
@@ -177,19 +177,19 @@ fn open_fifo(path: &Path) -> io::Result<File> {
             Err(error) if error.raw_os_error() != Some(Errno::NXIO.raw_os_error()) => {
                 return Err(error);
             }
-            Err(_) if start.elapsed() < NO_READER => pause(),
+            Err(_) if start.elapsed() < NO_READER => poll_delay(),
             Err(_) => return Err(io::Error::new(io::ErrorKind::TimedOut, "no program reads it")),
         }
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "another process is waited for in real time")]
-fn pause() {
+fn poll_delay() {
     thread::sleep(PAUSE);
 }
 
 /// Makes a file beside another one.
-fn beside(path: &Path) -> io::Result<NamedTempFile> {
+fn temp_file_beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let process = std::process::id();
     for number in 0..MOST_LEFTOVERS {
@@ -252,14 +252,14 @@ impl OutputDraft {
 
 /// Replaces a file, which keeps its mode and owner; returns the draft if that cannot be done.
 fn replace(draft: NamedTempFile, path: &Path, metadata: &Metadata) -> Option<NamedTempFile> {
-    match resemble(draft.as_file(), metadata) {
+    match copy_owner_and_mode(draft.as_file(), metadata) {
         Ok(()) => draft.persist(path).err().map(|failed| failed.file),
         Err(_) => Some(draft),
     }
 }
 
 /// Gives a file the owner and the mode of another one.
-fn resemble(file: &File, metadata: &Metadata) -> io::Result<()> {
+fn copy_owner_and_mode(file: &File, metadata: &Metadata) -> io::Result<()> {
     let own = file.metadata()?;
     if (own.uid(), own.gid()) != (metadata.uid(), metadata.gid()) {
         fchown(file, Some(metadata.uid()), Some(metadata.gid()))?;

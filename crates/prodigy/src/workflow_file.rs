@@ -55,7 +55,7 @@ pub(crate) fn load(path: &Path, out: &mut Console) -> Result<WorkflowFile, CliEr
         let message = format!("the path `{}` is not UTF-8 text", directory.display());
         return Err(CliError::new(Exit::Usage, message).with_hint("rename the directory"));
     }
-    let loaded = accepted(&path.to_string_lossy(), parsed, out)?;
+    let loaded = accept_or_reject(&path.to_string_lossy(), parsed, out)?;
     Ok(WorkflowFile { loaded, text, directory })
 }
 
@@ -66,12 +66,12 @@ pub(crate) fn from_text(
     out: &mut Console,
 ) -> Result<WorkflowFile, CliError> {
     let parsed = workflow::load(name, &mut |_| Ok(text.to_owned()));
-    let loaded = accepted(name, parsed, out)?;
+    let loaded = accept_or_reject(name, parsed, out)?;
     Ok(WorkflowFile { loaded, text: text.to_owned(), directory: PathBuf::from(".") })
 }
 
 /// Shows what is wrong with a workflow, and lets it pass if it can be used.
-fn accepted(
+fn accept_or_reject(
     name: &str,
     parsed: Result<Loaded, Rejected>,
     out: &mut Console,
@@ -79,7 +79,7 @@ fn accepted(
     let color = out.color();
     let mut show = |sources: &Sources, found: &[Diagnostic]| {
         for one in found {
-            out.rendered(&format!("{}\n", diagnostics::human(sources, one, color)));
+            out.preformatted(&format!("{}\n", diagnostics::render_diagnostic(sources, one, color)));
         }
     };
     match parsed {
@@ -121,7 +121,7 @@ impl WorkflowFile {
 }
 
 /// Reads the workflow that is kept with a job.
-pub(crate) fn stored(state: &Path) -> Result<WorkflowFile, CliError> {
+pub(crate) fn load_stored(state: &Path) -> Result<WorkflowFile, CliError> {
     let path = state.join("sources.json");
     let shown = path.display().to_string();
     let bad = || CliError::new(Exit::Failure, format!("the stored workflow `{shown}` is damaged"));
@@ -131,10 +131,10 @@ pub(crate) fn stored(state: &Path) -> Result<WorkflowFile, CliError> {
             let message = format!("the stored workflow `{shown}` is missing");
             return Err(CliError::new(Exit::Failure, message));
         }
-        Err(error) => return Err(bad().because(error)),
+        Err(error) => return Err(bad().with_source(error)),
     };
     let bundle: SourceBundle =
-        serde_json::from_slice(&text).map_err(|error| bad().because(error))?;
+        serde_json::from_slice(&text).map_err(|error| bad().with_source(error))?;
     let Some(first) = bundle.sources.first() else { return Err(bad()) };
     let mut read = |path: &str| {
         let found = bundle.sources.iter().find(|source| source.path == path);

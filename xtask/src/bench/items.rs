@@ -61,7 +61,7 @@ pub(super) fn measure(binary: &Path) -> Result<Vec<BenchRow>, Error> {
     for round in 1..=ROUNDS {
         let began = Instant::now();
         let mut child = start(&mut world.prodigy_command(&["resume", JOB, "-y"]))?;
-        failed_as_meant(wait(&mut child, PAUSE, |_| ())?)?;
+        check_expected_failure(wait(&mut child, PAUSE, |_| ())?)?;
         resume.add(began.elapsed().as_secs_f64());
         let failures = JournalTimings::read(&world)?.failures;
         if failures != round + 1 {
@@ -126,7 +126,7 @@ fn peak_of_run(world: &TestEnv) -> Result<u32, Error> {
     let mut child =
         start(&mut world.prodigy_command(&["run", "items.yml", "-y", "--job-id", JOB]))?;
     let status = wait(&mut child, PAUSE, |pid| most = most.max(peak(pid).unwrap_or(0)))?;
-    failed_as_meant(status)?;
+    check_expected_failure(status)?;
     Ok(most)
 }
 
@@ -158,7 +158,7 @@ pub(super) fn wait(
     }
 }
 
-fn failed_as_meant(status: ExitStatus) -> Result<(), Error> {
+fn check_expected_failure(status: ExitStatus) -> Result<(), Error> {
     match status.code() {
         Some(1) => Ok(()),
         _ => Err(Error::Incomplete(format!("`reduce` should have failed the job, not {status}"))),
@@ -186,10 +186,10 @@ impl JournalTimings {
         let lines = child.stdout.take().map(|pipe| BufReader::new(pipe).lines());
         let lines = lines.into_iter().flatten().collect::<Result<Vec<_>, _>>().map_err(unread)?;
         child.wait().map_err(unread)?;
-        Ok(Self::of(lines.iter().map(String::as_str)))
+        Ok(Self::parse(lines.iter().map(String::as_str)))
     }
 
-    fn of<'a>(lines: impl Iterator<Item = &'a str>) -> Self {
+    fn parse<'a>(lines: impl Iterator<Item = &'a str>) -> Self {
         let mut journal = Self { selecting: f64::INFINITY, ..Self::default() };
         let mut began = None;
         for line in lines {
@@ -236,8 +236,8 @@ mod tests {
             r#"{"timestamp":"2026-01-01T00:00:03.000Z","event_type":"agent_completed"}"#,
             r#"{"timestamp":"2026-01-01T00:00:04.000Z","event_type":"job_failed"}"#,
         ];
-        let journal = JournalTimings::of(lines.into_iter());
+        let journal = JournalTimings::parse(lines.into_iter());
         assert_eq!(journal, JournalTimings { completed: 1, failures: 1, selecting: 0.25 });
-        assert!(JournalTimings::of(std::iter::empty()).selecting.is_infinite());
+        assert!(JournalTimings::parse(std::iter::empty()).selecting.is_infinite());
     }
 }

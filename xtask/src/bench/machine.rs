@@ -12,20 +12,22 @@ pub(super) fn describe(binary: &Path) -> String {
     let facts = [
         ("processor", format!("{}, {cores} at once", processor())),
         ("kernel", kernel),
-        ("git", said(Command::new("git").arg("--version"))),
+        ("git", tool_version(Command::new("git").arg("--version"))),
         (
             "file system",
-            said(Command::new("findmnt").args(["-n", "-o", "FSTYPE", "-T"]).arg(&temporary)),
+            tool_version(
+                Command::new("findmnt").args(["-n", "-o", "FSTYPE", "-T"]).arg(&temporary),
+            ),
         ),
-        ("prodigy", said(Command::new(binary).arg("--version"))),
+        ("prodigy", tool_version(Command::new(binary).arg("--version"))),
         ("load before", fs::read_to_string("/proc/loadavg").unwrap_or_default()),
-        ("date", said(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]))),
+        ("date", tool_version(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]))),
     ];
     facts.map(|(name, value)| format!("- {name}: {}\n", value.trim())).concat()
 }
 
 /// Returns what a tool says of itself; that it is missing is a fact, too.
-fn said(command: &mut Command) -> String {
+fn tool_version(command: &mut Command) -> String {
     let text = read(command).unwrap_or_default();
     text.lines().next().unwrap_or("unknown").to_owned()
 }

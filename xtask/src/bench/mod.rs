@@ -17,7 +17,7 @@ mod table;
 mod timing;
 mod validate;
 
-pub(crate) use stream::{EmitArgs, tell};
+pub(crate) use stream::{EmitArgs, emit_events};
 
 use std::{
     fs,
@@ -27,7 +27,7 @@ use std::{
 use crate::{
     bench::table::{BenchRow, render},
     error::Error,
-    program::{self, cargo, chosen, note, root},
+    program::{self, binary_or_build, cargo, print_note, root},
 };
 
 /// Measure prodigy against its budgets
@@ -98,15 +98,15 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Error> {
         let again = ["run", "--quiet", "--release", "--package", "xtask", "--"];
         return program::run(cargo(&again).args(std::env::args_os().skip(1)));
     }
-    let binary = chosen(args.binary.as_deref(), true)?;
+    let binary = binary_or_build(args.binary.as_deref(), true)?;
     let machine = machine::describe(&binary);
     let mut rows = Vec::new();
     for which in wanted {
-        note(format_args!("measuring {which:?} …"));
+        print_note(format_args!("measuring {which:?} …"));
         rows.extend(measure(*which, args, &binary)?);
     }
     let table = render(&rows);
-    note(&table);
+    print_note(&table);
     let directory = args.out.clone().unwrap_or_else(|| root().join("target/bench"));
     save(&directory, "bench.md", &format!("{table}\n{machine}"))?;
     save(&directory, "bench.svg", &chart::draw(&rows))?;

@@ -34,7 +34,7 @@ pub(super) fn measure(binary: &Path) -> Result<Vec<BenchRow>, Error> {
     let mut differences = Samples::default();
     for _ in 0..ROUNDS {
         let a = time(&mut world.prodigy_command(&["run", "short.yml", "-y"]))?.as_secs_f64();
-        floor.add(bare(LONG - SHORT)? / difference);
+        floor.add(shells_baseline(LONG - SHORT)? / difference);
         let b = time(&mut world.prodigy_command(&["run", "long.yml", "-y"]))?.as_secs_f64();
         short.add(a);
         long.add(b);
@@ -61,7 +61,7 @@ fn workflow(steps: u32) -> String {
 }
 
 /// Starts so many shells one after the other and returns how long that took.
-fn bare(count: u32) -> Result<f64, Error> {
+fn shells_baseline(count: u32) -> Result<f64, Error> {
     let began = Instant::now();
     for _ in 0..count {
         // Nothing is read or piped here: the floor is the least that a shell can cost.

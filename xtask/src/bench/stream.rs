@@ -45,7 +45,7 @@ pub(crate) struct EmitArgs {
 }
 
 /// Prints events.
-pub(crate) fn tell(args: &EmitArgs) -> Result<(), Error> {
+pub(crate) fn emit_events(args: &EmitArgs) -> Result<(), Error> {
     let events = events();
     let mut stdout = io::stdout().lock();
     let began = Instant::now();
@@ -56,7 +56,7 @@ pub(crate) fn tell(args: &EmitArgs) -> Result<(), Error> {
         }
         // One write each, as agents do it.
         let printed = stdout.write_all(event.as_bytes()).and_then(|()| stdout.flush());
-        printed.map_err(|source| file("standard output".into(), source))?;
+        printed.map_err(|source| file_error("standard output".into(), source))?;
     }
     Ok(())
 }
@@ -106,9 +106,10 @@ fn events() -> Vec<String> {
 
 /// Measures the work that events are, and with `large` the memory that a gigabyte of them takes.
 pub(super) fn measure(binary: &Path, large: bool) -> Result<Vec<BenchRow>, Error> {
-    let directory = tempfile::tempdir().map_err(|source| file("a directory".into(), source))?;
+    let directory =
+        tempfile::tempdir().map_err(|source| file_error("a directory".into(), source))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|source| file("a runtime".into(), source))?;
+    let runtime = runtime.map_err(|source| file_error("a runtime".into(), source))?;
     let (mut ours, mut floor) = (Samples::default(), Samples::default());
     let mut supervisor = Samples::default();
     for _ in 0..ROUNDS {
@@ -192,16 +193,17 @@ async fn listen(
     let mut lines = LineSplitter::default();
     let mut heard = StreamState::new(StreamDialect::Claude);
     // Whatever else was measured before: only what is needed from here on counts.
-    fs::write("/proc/self/clear_refs", "5").map_err(|source| file("/proc/self".into(), source))?;
-    let before = (spent("self")?, spent(&pid.to_string())?);
+    fs::write("/proc/self/clear_refs", "5")
+        .map_err(|source| file_error("/proc/self".into(), source))?;
+    let before = (cpu_time("self")?, cpu_time(&pid.to_string())?);
     let ended = supervisor
-        .listen(&launch, &StopToken::new(), &mut |piece| {
-            lines.feed(piece, |line| drop(heard.hear(line)));
+        .run_streaming(&launch, &StopToken::new(), &mut |piece| {
+            lines.feed(piece, |line| drop(heard.handle_line(line)));
             ControlFlow::Continue(())
         })
         .await
         .map_err(failed)?;
-    let after = (spent("self")?, spent(&pid.to_string())?);
+    let after = (cpu_time("self")?, cpu_time(&pid.to_string())?);
     let listened = StreamCost {
         ours: after.0.saturating_sub(before.0),
         supervisor: after.1.saturating_sub(before.1),
@@ -240,14 +242,14 @@ fn launch(directory: &TempDir, events: u32, per_second: Option<u32>) -> Result<L
 /// Copies what an agent prints into a file, and returns the time that this took.
 fn copy(directory: &TempDir, events: u32, per_second: Option<u32>) -> Result<Duration, Error> {
     let path = directory.path().join("copied.jsonl");
-    let mut into = File::create(&path).map_err(|source| file(path.clone(), source))?;
+    let mut into = File::create(&path).map_err(|source| file_error(path.clone(), source))?;
     let mut agent = agent(events, per_second)?;
     let start = |source| Error::Start { program: "an agent".to_owned(), source };
     let mut child = agent.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().map_err(start)?;
     let Some(mut from) = child.stdout.take() else {
         return Err(Error::Incomplete("the agent has no output".to_owned()));
     };
-    let before = spent("self")?;
+    let before = cpu_time("self")?;
     // Not `io::copy`, which moves the bytes within the kernel.
     let mut buffer = vec![0; 64 << 10];
     let mut copied = || -> io::Result<()> {
@@ -259,15 +261,16 @@ fn copy(directory: &TempDir, events: u32, per_second: Option<u32>) -> Result<Dur
             }
         }
     };
-    copied().map_err(|source| file(path, source))?;
-    let took = spent("self")?.saturating_sub(before);
+    copied().map_err(|source| file_error(path, source))?;
+    let took = cpu_time("self")?.saturating_sub(before);
     child.wait().map_err(start)?;
     Ok(took)
 }
 
 /// Returns this program, as an agent.
 fn agent(events: u32, per_second: Option<u32>) -> Result<Command, Error> {
-    let program = std::env::current_exe().map_err(|source| file("this program".into(), source))?;
+    let program =
+        std::env::current_exe().map_err(|source| file_error("this program".into(), source))?;
     let mut agent = Command::new(program);
     agent.arg("__tell").arg(events.to_string());
     agent.args(per_second.map(|number| number.to_string()));
@@ -275,16 +278,16 @@ fn agent(events: u32, per_second: Option<u32>) -> Result<Command, Error> {
 }
 
 /// Returns how long a process with one thread has had a processor.
-fn spent(process: &str) -> Result<Duration, Error> {
+fn cpu_time(process: &str) -> Result<Duration, Error> {
     let path = PathBuf::from(format!("/proc/{process}/schedstat"));
-    let text = fs::read_to_string(&path).map_err(|source| file(path, source))?;
+    let text = fs::read_to_string(&path).map_err(|source| file_error(path, source))?;
     let first = text.split_whitespace().next().and_then(|number| number.parse().ok());
     first
         .map(Duration::from_nanos)
         .ok_or_else(|| Error::Incomplete("the kernel does not tell who had a processor".to_owned()))
 }
 
-fn file(path: PathBuf, source: io::Error) -> Error {
+fn file_error(path: PathBuf, source: io::Error) -> Error {
     Error::File { path, source }
 }
 
@@ -297,9 +300,9 @@ mod tests {
         let mut heard = StreamState::new(StreamDialect::Claude);
         for event in events() {
             assert!((1000..=1024).contains(&event.len()), "{}", event.len());
-            heard.hear(event.as_bytes());
+            heard.handle_line(event.as_bytes());
         }
-        assert_eq!((heard.events(), heard.unreadable()), (3, 0));
+        assert_eq!((heard.events(), heard.unparsed_lines()), (3, 0));
     }
 
     #[test]

@@ -12,7 +12,7 @@ partial! {
 
 impl StreamDialect {
     /// Returns the dialect that a line is written in, if the line shows it.
-    pub fn of(line: &[u8]) -> Option<Self> {
+    pub fn detect(line: &[u8]) -> Option<Self> {
         let event: EventHead<'_> = serde_json::from_slice(line).ok()?;
         match &*json::text(event.kind)? {
             "system" | "assistant" | "user" | "result" => Some(Self::Claude),
@@ -34,7 +34,7 @@ impl StreamState {
     }
 
     /// Returns what went wrong, in the agent's words: as its result says, or before there is one.
-    pub fn trouble(&self) -> Option<String> {
+    pub fn error_text(&self) -> Option<String> {
         let trouble = match &self.ending {
             Some(ending) => ending.trouble.as_ref(),
             None => self.trouble.as_ref(),
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_line_shows_who_wrote_it() {
-        let of = |line: &str| StreamDialect::of(line.as_bytes());
+        let of = |line: &str| StreamDialect::detect(line.as_bytes());
         assert_eq!(of(r#"{"type":"system","subtype":"init"}"#), Some(StreamDialect::Claude));
         assert_eq!(of(r#"{"type":"thread.started","thread_id":"1"}"#), Some(StreamDialect::Codex));
         assert_eq!(of(r#"{"type":"error","message":"no"}"#), None);
@@ -63,11 +63,14 @@ mod tests {
     #[test]
     fn a_result_has_turns_and_either_an_answer_or_trouble() {
         let mut heard = StreamState::new(StreamDialect::Claude);
-        assert_eq!((heard.turns(), heard.answer(), heard.trouble()), (None, None, None));
-        heard.hear(br#"{"type":"result","is_error":false,"result":"done","num_turns":2}"#);
-        assert_eq!((heard.turns(), heard.answer(), heard.trouble()), (Some(2), Some("done"), None));
-        heard.hear(br#"{"type":"result","subtype":"error_max_turns","is_error":true}"#);
+        assert_eq!((heard.turns(), heard.answer(), heard.error_text()), (None, None, None));
+        heard.handle_line(br#"{"type":"result","is_error":false,"result":"done","num_turns":2}"#);
+        assert_eq!(
+            (heard.turns(), heard.answer(), heard.error_text()),
+            (Some(2), Some("done"), None)
+        );
+        heard.handle_line(br#"{"type":"result","subtype":"error_max_turns","is_error":true}"#);
         let trouble = Some("turn_limit".to_owned());
-        assert_eq!((heard.turns(), heard.answer(), heard.trouble()), (Some(2), None, trouble));
+        assert_eq!((heard.turns(), heard.answer(), heard.error_text()), (Some(2), None, trouble));
     }
 }

@@ -7,8 +7,8 @@ use super::{
     json::{self, RawField, partial},
     limit::{QuotaStatus, QuotaWindow},
     stream::{ABOUT_CHARS, RESULT_BYTES, SPOKEN_BYTES},
-    trouble::{ReportedError, of_status},
-    words::{head, one_line, passage},
+    trouble::{ReportedError, code_for_status},
+    words::{clean_text, head, one_line},
 };
 
 /// The model of messages that the program writes itself.
@@ -87,14 +87,18 @@ partial! {
 }
 
 /// Takes one line and returns whether it was an event.
-pub(super) fn hear(heard: &mut StreamState, line: &str, notices: &mut Vec<StreamEvent>) -> bool {
+pub(super) fn handle_event(
+    heard: &mut StreamState,
+    line: &str,
+    notices: &mut Vec<StreamEvent>,
+) -> bool {
     let Some(kind) = kind(line) else { return false };
     // Other events are about the program, and come also when there is nothing left to do.
     heard.is_at_rest &= !["assistant", "user", "stream_event"].contains(&&*kind);
     let understood = match &*kind {
         "assistant" => assistant(heard, line, notices),
         "user" => user(line, notices),
-        "result" => claude_result::hear(heard, line, notices),
+        "result" => claude_result::handle_result(heard, line, notices),
         "system" => system(heard, line, notices),
         "rate_limit_event" => {
             serde_json::from_str(line).ok().map(|event| rate_limit(heard, Some(event), notices))
@@ -128,27 +132,27 @@ fn system(heard: &mut StreamState, line: &str, notices: &mut Vec<StreamEvent>) -
             heard.is_at_rest = false;
             let Some(id) = json::session(event.session_id) else { return Some(()) };
             let model = json::line(event.model);
-            if heard.begin(id.clone(), model.clone()) {
+            if heard.start_session(id.clone(), model.clone()) {
                 let cwd = json::line(event.cwd);
                 let permission_mode = json::line(event.permission_mode);
                 notices.push(StreamEvent::Session { id, model, cwd, permission_mode });
             }
         }
         "api_retry" => notices.push(StreamEvent::Retrying {
-            attempt: json::small(event.attempt).unwrap_or_default(),
+            attempt: json::count_u32(event.attempt).unwrap_or_default(),
             status: status(event.error_status),
             error: json::text(event.error).map_or_else(String::new, |text| one_line(&text, 120)),
         }),
         TASKS => {
             let tasks: Vec<BackgroundTask<'_>> = json::read(event.tasks).unwrap_or_default();
-            heard.has_background = tasks.iter().any(|task| !json::is(task.kind, SHELL));
+            heard.has_background = tasks.iter().any(|task| !json::is_text(task.kind, SHELL));
         }
         // The result tells of it again and says what for; a run that is cut off has no result.
         _ => {
             let about = json::text(event.message).unwrap_or_default();
             let tool = json::line(event.tool_name).unwrap_or_default();
             let id = json::text(event.tool_use_id).unwrap_or_default();
-            heard.deny(id, DeniedTool { tool, about: one_line(&about, ABOUT_CHARS) });
+            heard.add_denied_tool(id, DeniedTool { tool, about: one_line(&about, ABOUT_CHARS) });
         }
     }
     Some(())
@@ -158,21 +162,21 @@ fn assistant(heard: &mut StreamState, line: &str, notices: &mut Vec<StreamEvent>
     let said = serde_json::from_str::<ClaudeMessage<'_>>(line).ok()?;
     let Some(message) = json::read::<MessageBody<'_>>(said.message) else { return Some(()) };
     let blocks: Vec<ContentBlock<'_>> = json::read(message.content).unwrap_or_default();
-    let is_synthetic = json::is(message.model, SYNTHETIC);
+    let is_synthetic = json::is_text(message.model, SYNTHETIC);
     if is_synthetic {
         heard.spoken.clear();
         if json::flag(said.is_api_error_message) == Some(true) {
             let text = blocks.iter().find_map(|block| json::text(block.text)).unwrap_or_default();
             let word = json::text(said.error).unwrap_or_default();
-            let kind =
-                of_status(status(said.api_error_status)).or_else(|| claude_result::of_word(&word));
-            heard.trouble = Some(ReportedError { kind, text: passage(&text, SPOKEN_BYTES) });
+            let kind = code_for_status(status(said.api_error_status))
+                .or_else(|| claude_result::code_for_word(&word));
+            heard.trouble = Some(ReportedError { kind, text: clean_text(&text, SPOKEN_BYTES) });
             if heard.limit.is_none() {
                 rate_limit(heard, said.params, notices);
             }
         }
     } else {
-        heard.went_well();
+        heard.clear_errors();
         heard.model = heard.model.take().or_else(|| json::line(message.model));
     }
     // What agents below it say is not its answer.
@@ -184,7 +188,7 @@ fn assistant(heard: &mut StreamState, line: &str, notices: &mut Vec<StreamEvent>
                 if is_own {
                     head(text.trim(), SPOKEN_BYTES).clone_into(&mut heard.spoken);
                 }
-                let text = passage(&text, SPOKEN_BYTES);
+                let text = clean_text(&text, SPOKEN_BYTES);
                 if !text.is_empty() {
                     notices.push(StreamEvent::Spoke { text });
                 }
@@ -192,7 +196,7 @@ fn assistant(heard: &mut StreamState, line: &str, notices: &mut Vec<StreamEvent>
             Some("tool_use") => {
                 heard.tools = heard.tools.saturating_add(1);
                 let name = json::line(block.name).unwrap_or_default();
-                notices.push(StreamEvent::Tool { about: about(block.input), name });
+                notices.push(StreamEvent::Tool { about: tool_summary(block.input), name });
             }
             Some(_) | None => {}
         }
@@ -214,7 +218,7 @@ fn user(line: &str, notices: &mut Vec<StreamEvent>) -> Option<()> {
     let Some(message) = json::read::<MessageBody<'_>>(said.message) else { return Some(()) };
     let blocks: Vec<ContentBlock<'_>> = json::read(message.content).unwrap_or_default();
     let has_failed = |block: &&ContentBlock<'_>| {
-        json::is(block.kind, "tool_result") && json::flag(block.is_error) == Some(true)
+        json::is_text(block.kind, "tool_result") && json::flag(block.is_error) == Some(true)
     };
     for block in blocks.iter().filter(has_failed) {
         let text = json::text(block.content).unwrap_or_else(|| {
@@ -222,7 +226,7 @@ fn user(line: &str, notices: &mut Vec<StreamEvent>) -> Option<()> {
             let texts: Vec<_> = parts.iter().filter_map(|part| json::text(part.text)).collect();
             Cow::Owned(texts.join("\n"))
         });
-        notices.push(StreamEvent::ToolFailed { text: passage(&text, RESULT_BYTES) });
+        notices.push(StreamEvent::ToolFailed { text: clean_text(&text, RESULT_BYTES) });
     }
     Some(())
 }
@@ -241,7 +245,7 @@ fn rate_limit(heard: &mut StreamState, event: RawField<'_>, notices: &mut Vec<St
 fn streamed(heard: &mut StreamState, line: &str, notices: &mut Vec<StreamEvent>) -> Option<()> {
     let event = serde_json::from_str::<PartialMessage<'_>>(line).ok()?;
     let delta = json::read::<MessageDelta<'_>>(event.event);
-    let usage = delta.filter(|delta| json::is(delta.kind, "message_delta"));
+    let usage = delta.filter(|delta| json::is_text(delta.kind, "message_delta"));
     let usage = usage.and_then(|delta| tokens(delta.usage));
     if let (Some(id), Some(usage)) = (json::text(event.api_message_id), usage) {
         count(heard, &id, usage, notices);
@@ -250,7 +254,7 @@ fn streamed(heard: &mut StreamState, line: &str, notices: &mut Vec<StreamEvent>)
 }
 
 fn count(heard: &mut StreamState, id: &str, usage: TokenUsage, notices: &mut Vec<StreamEvent>) {
-    if heard.counter.message(id, usage) {
+    if heard.counter.count_message(id, usage) {
         notices.push(StreamEvent::Usage(heard.usage()));
     }
 }
@@ -274,7 +278,7 @@ pub(super) fn status(raw: RawField<'_>) -> Option<u16> {
 }
 
 /// Returns what a tool is used for, in one short line.
-pub(super) fn about(raw: RawField<'_>) -> String {
+pub(super) fn tool_summary(raw: RawField<'_>) -> String {
     let Some(input) = json::read::<ToolInput<'_>>(raw) else { return String::new() };
     // What is looked for says more than where.
     if let (Some(pattern), Some(path)) = (json::text(input.pattern), json::text(input.path)) {

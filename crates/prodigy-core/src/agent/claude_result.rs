@@ -6,13 +6,13 @@ use serde_json::value::RawValue;
 
 use super::{
     DeniedTool, QuotaKind, QuotaLimit, StreamEvent, StreamState, TokenUsage,
-    claude::{about, status, tokens},
+    claude::{status, tokens, tool_summary},
     json::{self, RawField, partial},
     stream::{ABOUT_CHARS, ANSWER_BYTES, SPOKEN_BYTES, StreamResult},
-    trouble::{ReportedError, of_status},
-    words::{head, one_line, oversize},
+    trouble::{ReportedError, code_for_status},
+    words::{describe_oversize, head, one_line},
 };
-use crate::{classify::of_text, failure::ReasonCode};
+use crate::{classify::reason_from_output, failure::ReasonCode};
 
 partial! {
     /// The result of the agent.
@@ -43,7 +43,7 @@ partial! {
 }
 
 /// Takes a result.
-pub(super) fn hear(
+pub(super) fn handle_result(
     heard: &mut StreamState,
     line: &str,
     notices: &mut Vec<StreamEvent>,
@@ -54,7 +54,7 @@ pub(super) fn hear(
     for denial in denials {
         let tool = json::line(denial.tool).unwrap_or_default();
         let id = json::text(denial.id).unwrap_or_default();
-        heard.deny(id, DeniedTool { tool, about: about(denial.input) });
+        heard.add_denied_tool(id, DeniedTool { tool, about: tool_summary(denial.input) });
     }
     let before = heard.usage();
     settle(heard, &event);
@@ -64,23 +64,23 @@ pub(super) fn hear(
     let answer = json::text(event.result).unwrap_or_default();
     let is_of_model = !heard.spoken.is_empty() && heard.spoken == head(answer.trim(), SPOKEN_BYTES);
     let trouble = trouble(heard, &event, &answer, is_of_model);
-    if json::is(event.api_error, "usage_limit_reached") && heard.limit.is_none() {
+    if json::is_text(event.api_error, "usage_limit_reached") && heard.limit.is_none() {
         let message = one_line(&answer, ABOUT_CHARS);
         let limit = QuotaLimit { kind: QuotaKind::Usage, resets_at: None, window: None, message };
         heard.limit = Some(limit);
     }
     let structured = event.structured_output.map(RawValue::get).filter(|json| *json != "null");
     let length = size(event.structured_output).unwrap_or(answer.len());
-    heard.end(
+    heard.set_result(
         StreamResult {
             // What the program says of an error is no answer.
             answer: if trouble.is_some() { "" } else { head(&answer, ANSWER_BYTES) }.to_owned(),
             structured: structured.filter(|_| length <= ANSWER_BYTES).map(str::to_owned),
-            oversize: oversize(length, ANSWER_BYTES),
+            oversize: describe_oversize(length, ANSWER_BYTES),
             is_of_model,
             trouble,
         },
-        json::small(event.num_turns),
+        json::count_u32(event.num_turns),
     );
     notices.push(StreamEvent::Ended);
     Some(())
@@ -102,21 +102,21 @@ fn size(structured: RawField<'_>) -> Option<usize> {
 /// what agents below the agent used.
 fn settle(heard: &mut StreamState, event: &ClaudeResult<'_>) {
     if let Some((usage, cost)) = by_model(event.since) {
-        heard.counter.settle(usage);
+        heard.counter.settle_turn(usage);
         heard.cost_usd = Some(heard.cost_usd.unwrap_or_default() + cost);
         return;
     }
-    let total_usd = json::amount(event.total_cost_usd);
+    let total_usd = json::non_negative(event.total_cost_usd);
     let own = tokens(event.usage);
     match by_model(event.model_usage).filter(|(usage, _)| !usage.is_empty()) {
-        Some((usage, _)) if heard.is_of_session(usage, own.unwrap_or_default()) => {
-            heard.settle_session(usage);
-            let own_usd = total_usd.map(|total_usd| heard.own_cost(total_usd));
+        Some((usage, _)) if heard.includes_earlier_runs(usage, own.unwrap_or_default()) => {
+            heard.settle_session_usage(usage);
+            let own_usd = total_usd.map(|total_usd| heard.cost_of_this_run(total_usd));
             heard.cost_usd = own_usd.or(heard.cost_usd);
             return;
         }
         Some((usage, _)) => heard.counter.settle_all(usage),
-        None => own.into_iter().for_each(|own| heard.counter.settle(own)),
+        None => own.into_iter().for_each(|own| heard.counter.settle_turn(own)),
     }
     heard.cost_usd = total_usd.or(heard.cost_usd);
 }
@@ -133,7 +133,7 @@ fn by_model(raw: RawField<'_>) -> Option<(TokenUsage, f64)> {
             cache_read_tokens: count(model.cache_read),
             cache_write_tokens: count(model.cache_write),
         };
-        sum.1 += json::amount(model.cost).unwrap_or_default();
+        sum.1 += json::non_negative(model.cost).unwrap_or_default();
     }
     Some(sum)
 }
@@ -147,7 +147,7 @@ fn trouble(
     is_of_model: bool,
 ) -> Option<ReportedError> {
     let subtype = json::text(event.subtype).unwrap_or_default();
-    let is_refusal = json::is(event.stop_reason, "refusal");
+    let is_refusal = json::is_text(event.stop_reason, "refusal");
     let status = status(event.api_error_status);
     let Some(is_error) = json::flag(event.is_error) else {
         let text = "the agent's result does not say whether it is an error".to_owned();
@@ -163,19 +163,19 @@ fn trouble(
     let text = if answer.trim().is_empty() { errors.join("\n") } else { answer.to_owned() };
     let kind = is_refusal
         .then_some(ReasonCode::AgentRefused)
-        .or_else(|| of_word(&subtype))
-        .or_else(|| of_word(&json::text(event.terminal_reason)?))
-        .or_else(|| of_word(&json::text(event.api_error)?))
-        .or_else(|| of_status(status))
+        .or_else(|| code_for_word(&subtype))
+        .or_else(|| code_for_word(&json::text(event.terminal_reason)?))
+        .or_else(|| code_for_word(&json::text(event.api_error)?))
+        .or_else(|| code_for_status(status))
         // The message before a result names the cause where no server was asked.
         .or_else(|| heard.trouble.as_ref()?.kind)
         // A model may write about anything.
-        .or_else(|| of_text(&text).filter(|_| !is_of_model));
+        .or_else(|| reason_from_output(&text).filter(|_| !is_of_model));
     Some(ReportedError { kind, text: head(&text, ANSWER_BYTES).to_owned() })
 }
 
 /// Returns what a word of the program for trouble means, as far as that is certain.
-pub(super) fn of_word(word: &str) -> Option<ReasonCode> {
+pub(super) fn code_for_word(word: &str) -> Option<ReasonCode> {
     match word {
         "error_max_turns" | "max_turns" => Some(ReasonCode::TurnLimit),
         "error_max_budget_usd" | "budget_exhausted" => Some(ReasonCode::BudgetExceeded),

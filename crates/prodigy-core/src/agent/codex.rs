@@ -6,10 +6,10 @@ use super::{
     DeniedTool, StreamEvent, StreamState, TokenUsage,
     json::{self, RawField, partial},
     stream::{ABOUT_CHARS, ANSWER_BYTES, RESULT_BYTES, SPOKEN_BYTES, StreamResult},
-    trouble::{ReportedError, of_status},
-    words::{head, one_line, oversize, passage},
+    trouble::{ReportedError, code_for_status},
+    words::{clean_text, describe_oversize, head, one_line},
 };
-use crate::{classify::of_text, failure::ReasonCode};
+use crate::{classify::reason_from_output, failure::ReasonCode};
 
 partial! {
     /// An event.
@@ -56,14 +56,18 @@ const COMPLAINTS: &[(&str, ReasonCode)] = &[
 ];
 
 /// Takes one line and returns whether it was an event.
-pub(super) fn hear(heard: &mut StreamState, line: &str, notices: &mut Vec<StreamEvent>) -> bool {
+pub(super) fn handle_event(
+    heard: &mut StreamState,
+    line: &str,
+    notices: &mut Vec<StreamEvent>,
+) -> bool {
     let Ok(event) = serde_json::from_str::<CodexEvent<'_>>(line) else { return false };
     let Some(kind) = json::text(event.kind) else { return false };
     heard.is_at_rest &= !(kind.starts_with("item.") || kind == "turn.started");
     match &*kind {
         "thread.started" => {
             let Some(id) = json::session(event.thread_id) else { return true };
-            if heard.begin(id.clone(), None) {
+            if heard.start_session(id.clone(), None) {
                 notices.push(StreamEvent::Session {
                     id,
                     model: None,
@@ -85,13 +89,13 @@ pub(super) fn hear(heard: &mut StreamState, line: &str, notices: &mut Vec<Stream
         "error" => complain(heard, &json::text(event.message).unwrap_or_default(), notices),
         "turn.completed" => {
             if let Some(used) = tokens(event.usage) {
-                heard.settle_session(used);
+                heard.settle_session_usage(used);
             }
             let answer = std::mem::take(&mut heard.spoken);
             let oversize = heard.oversize.take();
             let ending =
                 StreamResult { answer, oversize, is_of_model: true, ..StreamResult::default() };
-            heard.end(ending, None);
+            heard.set_result(ending, None);
             notices.push(StreamEvent::Usage(heard.usage()));
             notices.push(StreamEvent::Ended);
         }
@@ -99,7 +103,7 @@ pub(super) fn hear(heard: &mut StreamState, line: &str, notices: &mut Vec<Stream
             let complaint = json::read::<CodexError<'_>>(event.error);
             let said = complaint.and_then(|complaint| json::text(complaint.message));
             let trouble = Some(trouble(&said.unwrap_or_default()));
-            heard.end(StreamResult { trouble, ..StreamResult::default() }, None);
+            heard.set_result(StreamResult { trouble, ..StreamResult::default() }, None);
             notices.push(StreamEvent::Ended);
         }
         // New kinds come with every release.
@@ -151,31 +155,32 @@ impl<'a> CodexItem<'a> {
 
     /// Returns whether the sandbox or the settings did not allow it.
     fn is_denied(&self) -> bool {
-        let is_failed = json::is(self.status, "failed");
+        let is_failed = json::is_text(self.status, "failed");
         let output = json::text(self.output).unwrap_or_default();
-        json::is(self.status, "declined") || is_failed && output.contains("Read-only file system")
+        json::is_text(self.status, "declined")
+            || is_failed && output.contains("Read-only file system")
     }
 }
 
 fn completed(heard: &mut StreamState, item: &CodexItem<'_>, notices: &mut Vec<StreamEvent>) {
-    if json::is(item.kind, "agent_message") {
-        heard.went_well();
+    if json::is_text(item.kind, "agent_message") {
+        heard.clear_errors();
         let text = json::text(item.text).unwrap_or_default();
         head(&text, ANSWER_BYTES).clone_into(&mut heard.spoken);
-        heard.oversize = oversize(text.len(), ANSWER_BYTES);
-        notices.push(StreamEvent::Spoke { text: passage(&text, SPOKEN_BYTES) });
+        heard.oversize = describe_oversize(text.len(), ANSWER_BYTES);
+        notices.push(StreamEvent::Spoke { text: clean_text(&text, SPOKEN_BYTES) });
         return;
     }
     let Some(tool) = item.tool_name() else { return };
     heard.tools = heard.tools.saturating_add(1);
     if item.is_denied() {
         let id = json::text(item.id).unwrap_or_default();
-        heard.deny(id, DeniedTool { tool: tool.into_owned(), about: item.about() });
+        heard.add_denied_tool(id, DeniedTool { tool: tool.into_owned(), about: item.about() });
     }
-    if item.status.is_some() && !json::is(item.status, "completed") {
+    if item.status.is_some() && !json::is_text(item.status, "completed") {
         let complaint = json::read::<CodexError<'_>>(item.error);
         let text = json::text(item.output).or_else(|| json::text(complaint?.message));
-        let text = passage(&text.unwrap_or_default(), RESULT_BYTES);
+        let text = clean_text(&text.unwrap_or_default(), RESULT_BYTES);
         notices.push(StreamEvent::ToolFailed { text });
     }
 }
@@ -199,7 +204,7 @@ fn complain(heard: &mut StreamState, text: &str, notices: &mut Vec<StreamEvent>)
 fn trouble(text: &str) -> ReportedError {
     let lower = text.to_lowercase();
     let said = COMPLAINTS.iter().find(|(phrase, _)| lower.contains(phrase)).map(|(_, kind)| *kind);
-    let kind = of_status(status_in(text)).or(said).or_else(|| of_text(text));
+    let kind = code_for_status(status_in(text)).or(said).or_else(|| reason_from_output(text));
     ReportedError { kind, text: head(text, SPOKEN_BYTES).to_owned() }
 }
 
@@ -235,7 +240,7 @@ fn without_shell(command: &str) -> &str {
 
 /// Returns the tools that the program says on its standard error that it did not allow; its
 /// stream does not tell of them.
-pub(super) fn denied(stderr: &str) -> impl Iterator<Item = DeniedTool> {
+pub(super) fn denied_in_stderr(stderr: &str) -> impl Iterator<Item = DeniedTool> {
     let rejected =
         stderr.lines().filter(|line| line.contains("rejected by user approval settings"));
     rejected.map(|line| {

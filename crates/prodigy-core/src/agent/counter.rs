@@ -27,7 +27,7 @@ pub(super) struct TokenCounter {
 
 impl TokenCounter {
     /// Returns everything that was used.
-    pub(super) fn sum(&self) -> TokenUsage {
+    pub(super) fn total(&self) -> TokenUsage {
         let mut sum = self.settled;
         sum += self.running;
         sum
@@ -44,13 +44,13 @@ impl TokenCounter {
     }
 
     /// Counts what a message has used so far, and returns whether that is more than was known.
-    pub(super) fn message(&mut self, id: &str, usage: TokenUsage) -> bool {
+    pub(super) fn count_message(&mut self, id: &str, usage: TokenUsage) -> bool {
         let mut hasher = DefaultHasher::new();
         id.hash(&mut hasher);
         let id = hasher.finish();
         let known = self.recent.iter_mut().rev().find(|(known, _)| *known == id);
         let more = if let Some((_, counted)) = known {
-            let more = usage.beyond(*counted);
+            let more = usage.saturating_sub(*counted);
             *counted += more;
             more
         } else {
@@ -65,7 +65,7 @@ impl TokenCounter {
     }
 
     /// Takes what a result says was used since the result before it.
-    pub(super) fn settle(&mut self, since: TokenUsage) {
+    pub(super) fn settle_turn(&mut self, since: TokenUsage) {
         self.settled += since;
         self.forget();
     }
@@ -95,25 +95,25 @@ mod tests {
     #[test]
     fn a_message_counts_once_and_grows() {
         let mut counter = TokenCounter::default();
-        assert!(counter.message("a", used(100, 1)));
-        assert!(!counter.message("a", used(100, 1)));
-        assert!(counter.message("b", used(50, 1)));
-        assert!(counter.message("a", used(100, 20)));
-        assert_eq!(counter.sum(), used(150, 21));
+        assert!(counter.count_message("a", used(100, 1)));
+        assert!(!counter.count_message("a", used(100, 1)));
+        assert!(counter.count_message("b", used(50, 1)));
+        assert!(counter.count_message("a", used(100, 20)));
+        assert_eq!(counter.total(), used(150, 21));
     }
 
     #[test]
     fn a_result_has_the_last_word() {
         let mut counter = TokenCounter::default();
-        counter.message("a", used(100, 1));
-        counter.settle(used(300, 60));
-        assert_eq!(counter.sum(), used(300, 60));
-        counter.message("b", used(10, 1));
-        assert_eq!(counter.sum(), used(310, 61));
-        counter.settle(used(10, 5));
-        assert_eq!(counter.sum(), used(310, 65));
+        counter.count_message("a", used(100, 1));
+        counter.settle_turn(used(300, 60));
+        assert_eq!(counter.total(), used(300, 60));
+        counter.count_message("b", used(10, 1));
+        assert_eq!(counter.total(), used(310, 61));
+        counter.settle_turn(used(10, 5));
+        assert_eq!(counter.total(), used(310, 65));
         counter.settle_all(used(1, 1));
-        assert_eq!(counter.sum(), used(1, 1));
+        assert_eq!(counter.total(), used(1, 1));
     }
 
     proptest! {
@@ -126,11 +126,11 @@ mod tests {
             let mut expected = TokenUsage::default();
             for (id, (input, output)) in messages.iter().enumerate() {
                 for _ in 0..repeats {
-                    counter.message(&id.to_string(), used(*input, *output));
+                    counter.count_message(&id.to_string(), used(*input, *output));
                 }
                 expected += used(*input, *output);
             }
-            prop_assert_eq!(counter.sum(), expected);
+            prop_assert_eq!(counter.total(), expected);
             prop_assert!(counter.recent.len() <= RECENT);
         }
     }

@@ -67,7 +67,7 @@ pub fn is_session_name(name: &str) -> bool {
 }
 
 /// Returns whether a text is there and is the given one.
-pub(super) fn is(raw: RawField<'_>, word: &str) -> bool {
+pub(super) fn is_text(raw: RawField<'_>, word: &str) -> bool {
     text(raw).is_some_and(|text| text == word)
 }
 
@@ -87,12 +87,12 @@ pub(super) fn count(raw: RawField<'_>) -> Option<u64> {
 }
 
 /// Returns a number that fits into 32 bits.
-pub(super) fn small(raw: RawField<'_>) -> Option<u32> {
+pub(super) fn count_u32(raw: RawField<'_>) -> Option<u32> {
     count(raw).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// Returns an amount that is not negative, and of which sums are sums: nobody pays so much.
-pub(super) fn amount(raw: RawField<'_>) -> Option<f64> {
+pub(super) fn non_negative(raw: RawField<'_>) -> Option<f64> {
     const GREATEST: f64 = 1e9;
     let number: f64 = raw?.get().parse().ok()?;
     (0.0..=GREATEST).contains(&number).then_some(number)
@@ -164,11 +164,11 @@ mod tests {
         assert_eq!(read("2.0"), Some(2));
         assert_eq!(read("-1"), None);
         assert_eq!(read(r#""17""#), None);
-        assert_eq!(small(Some(&raw("99999999999"))), Some(u32::MAX));
-        assert_eq!(amount(Some(&raw("8e-05"))), Some(0.000_08));
+        assert_eq!(count_u32(Some(&raw("99999999999"))), Some(u32::MAX));
+        assert_eq!(non_negative(Some(&raw("8e-05"))), Some(0.000_08));
         assert_eq!(
             ["-1", "1e308", "NaN"]
-                .map(|it| amount(RawValue::from_string(it.to_owned()).ok().as_deref())),
+                .map(|it| non_negative(RawValue::from_string(it.to_owned()).ok().as_deref())),
             [None; 3]
         );
         assert_eq!(flag(Some(&raw("true"))), Some(true));

@@ -37,15 +37,15 @@ struct ParsedObject {
 /// Agents like to explain. So it may stand alone, in a block of code, or among prose. If there
 /// are several, nobody knows which one is meant unless all say the same. Whatever cannot be
 /// read is an error and never a good verdict.
-pub fn judgement(answer: &str) -> Result<Map<String, Value>, String> {
+pub fn parse_completion(answer: &str) -> Result<Map<String, Value>, String> {
     let is_verdict =
         |fields: &Map<String, Value>| fields.contains_key(SHARE) || fields.contains_key(STATUS);
-    let found = match alone(answer).filter(|it| is_verdict(&it.fields)) {
+    let found = match parse_whole(answer).filter(|it| is_verdict(&it.fields)) {
         Some(one) => vec![one],
-        None => among(answer, is_verdict)?,
+        None => find_in_text(answer, is_verdict)?,
     };
-    agreed(found)?.ok_or_else(|| {
-        format!("it has no JSON object with `{SHARE}` or `{STATUS}`, but this: {}", shown(answer))
+    require_agreement(found)?.ok_or_else(|| {
+        format!("it has no JSON object with `{SHARE}` or `{STATUS}`, but this: {}", preview(answer))
     })
 }
 
@@ -53,21 +53,23 @@ pub fn judgement(answer: &str) -> Result<Map<String, Value>, String> {
 /// objects with `completion_percentage` among other text.
 ///
 /// A `status` alone is none among other text, since the logs of many programs have it.
-pub fn printed_judgement(printed: &str) -> Result<Option<Map<String, Value>>, String> {
-    let found = match alone(printed) {
+pub fn parse_printed_completion(printed: &str) -> Result<Option<Map<String, Value>>, String> {
+    let found = match parse_whole(printed) {
         Some(one) => vec![one],
-        None => among(printed, |fields| fields.contains_key(SHARE))?,
+        None => find_in_text(printed, |fields| fields.contains_key(SHARE))?,
     };
-    agreed(found)
+    require_agreement(found)
 }
 
 /// Reads the verdict in a file, which holds one object and nothing else.
-pub fn written_judgement(text: &str) -> Result<Map<String, Value>, String> {
-    alone(text).ok_or_else(|| "it is not a JSON object".to_owned()).and_then(checked)
+pub fn parse_completion_file(text: &str) -> Result<Map<String, Value>, String> {
+    parse_whole(text)
+        .ok_or_else(|| "it is not a JSON object".to_owned())
+        .and_then(reject_contradiction)
 }
 
 /// Returns how much is done by a verdict, from 0 to 100; without a percentage the status decides.
-pub fn done_share(fields: &Map<String, Value>) -> f64 {
+pub fn completion_percentage(fields: &Map<String, Value>) -> f64 {
     let is_done = fields.get(STATUS).and_then(Value::as_str).is_some_and(is_done);
     let by_status = if is_done { 100.0 } else { 0.0 };
     fields.get(SHARE).and_then(Value::as_f64).unwrap_or(by_status)
@@ -77,12 +79,12 @@ fn is_done(status: &str) -> bool {
     DONE.iter().any(|word| status.eq_ignore_ascii_case(word))
 }
 
-fn alone(text: &str) -> Option<ParsedObject> {
+fn parse_whole(text: &str) -> Option<ParsedObject> {
     serde_json::from_str(text.trim()).ok()
 }
 
 /// Returns the verdicts that stand among other text, in their order.
-fn among(
+fn find_in_text(
     text: &str,
     is_verdict: impl Fn(&Map<String, Value>) -> bool,
 ) -> Result<Vec<ParsedObject>, String> {
@@ -105,17 +107,18 @@ fn among(
     let key = format!("\"{SHARE}\"");
     let cut_off = behind.find('{').and_then(|at| behind.get(at..));
     match cut_off.filter(|text| text.contains(&key)) {
-        Some(text) => Err(format!("its last verdict cannot be read: {}", shown(text))),
+        Some(text) => Err(format!("its last verdict cannot be read: {}", preview(text))),
         None => Ok(all),
     }
 }
 
 /// Returns the last of several verdicts, if all of them say the same.
-fn agreed(all: Vec<ParsedObject>) -> Result<Option<Map<String, Value>>, String> {
+fn require_agreement(all: Vec<ParsedObject>) -> Result<Option<Map<String, Value>>, String> {
     let mut last: Option<Map<String, Value>> = None;
-    for fields in all.into_iter().map(checked) {
+    for fields in all.into_iter().map(reject_contradiction) {
         let fields = fields?;
-        let (before, now) = (last.as_ref().map(done_share), done_share(&fields));
+        let (before, now) =
+            (last.as_ref().map(completion_percentage), completion_percentage(&fields));
         if let Some(before) = before.filter(|before| before.total_cmp(&now).is_ne()) {
             return Err(format!("its verdicts contradict each other: {before} % and {now} %"));
         }
@@ -125,7 +128,7 @@ fn agreed(all: Vec<ParsedObject>) -> Result<Option<Map<String, Value>>, String> 
 }
 
 /// Checks that a verdict does not contradict itself.
-fn checked(
+fn reject_contradiction(
     ParsedObject { fields, contradiction }: ParsedObject,
 ) -> Result<Map<String, Value>, String> {
     if let Some(name) = contradiction {
@@ -178,7 +181,7 @@ impl<'de> Deserialize<'de> for ParsedObject {
 }
 
 /// Returns the start of an answer on one line.
-fn shown(answer: &str) -> String {
+fn preview(answer: &str) -> String {
     let line = answer.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.is_empty() {
         return "nothing".to_owned();
@@ -194,7 +197,7 @@ mod tests {
     use super::*;
 
     fn read(answer: &str) -> String {
-        match judgement(answer) {
+        match parse_completion(answer) {
             Ok(fields) => Value::Object(fields).to_string(),
             Err(why) => format!("no: {why}"),
         }
@@ -268,8 +271,8 @@ mod tests {
             "{\"completion_percentage\": 40}\n{\"completion_percentage\": 100}",
             "{\"completion_percentage\": 100}\n{\"completion_percentage\": 4",
         ];
-        let seen = printed.map(|printed| match printed_judgement(printed) {
-            Ok(Some(fields)) => format!("{} %", done_share(&fields)),
+        let seen = printed.map(|printed| match parse_printed_completion(printed) {
+            Ok(Some(fields)) => format!("{} %", completion_percentage(&fields)),
             Ok(None) => "none".to_owned(),
             Err(why) => format!("no: {why}"),
         });
@@ -289,7 +292,7 @@ mod tests {
     #[test]
     fn a_hostile_answer_takes_no_time() {
         let answer = "{\"a\":".repeat(100_000);
-        assert!(judgement(&answer).is_err());
-        assert!(judgement(&"{".repeat(1_000_000)).is_err());
+        assert!(parse_completion(&answer).is_err());
+        assert!(parse_completion(&"{".repeat(1_000_000)).is_err());
     }
 }

@@ -27,7 +27,7 @@ pub struct QuotaLimit {
 
 impl QuotaLimit {
     /// Makes one of which only that it was reached is known.
-    pub fn without_end(message: impl Into<String>) -> Self {
+    pub fn without_reset(message: impl Into<String>) -> Self {
         let (kind, message) = (QuotaKind::Usage, message.into());
         Self { kind, resets_at: None, window: None, message }
     }
@@ -97,16 +97,16 @@ impl QuotaStatus {
         let window = json::line(info.window);
         let windows: BTreeMap<String, RateLimitWindow<'_>> =
             json::read(info.windows).unwrap_or_default();
-        let named_reset = reset(info.resets_at);
+        let named_reset = reset_time(info.resets_at);
         let used = |(name, own): (String, RateLimitWindow<'_>)| {
             // What the event says of the time is about the limit that it names.
             let named = named_reset.filter(|_| window.as_deref() == Some(&name));
-            let resets_at = reset(own.resets_at).or(named);
-            json::amount(own.utilization).map(|share| QuotaWindow { name, share, resets_at })
+            let resets_at = reset_time(own.resets_at).or(named);
+            json::non_negative(own.utilization).map(|share| QuotaWindow { name, share, resets_at })
         };
         let mut windows: Vec<QuotaWindow> = windows.into_iter().filter_map(used).collect();
         if windows.is_empty() {
-            let alone = window.clone().zip(json::amount(info.utilization));
+            let alone = window.clone().zip(json::non_negative(info.utilization));
             let resets_at = named_reset;
             windows.extend(alone.map(|(name, share)| QuotaWindow { name, share, resets_at }));
         }
@@ -120,15 +120,15 @@ impl RateLimitInfo<'_> {
     fn is_in_the_way(&self) -> bool {
         let is_paid_for = json::flag(self.is_using_overage) == Some(true)
             || json::flag(self.overage_in_use) == Some(true)
-            || json::is(self.overage_status, "allowed")
-            || json::is(self.overage_status, "allowed_warning");
-        json::is(self.status, "rejected") && !is_paid_for
+            || json::is_text(self.overage_status, "allowed")
+            || json::is_text(self.overage_status, "allowed_warning");
+        json::is_text(self.status, "rejected") && !is_paid_for
     }
 
     fn limit(&self, window: Option<String>) -> QuotaLimit {
-        let moment = |raw| json::count(raw).and_then(moment);
+        let moment = |raw| json::count(raw).and_then(timestamp_from_epoch);
         let resets_at = moment(self.resets_at).or_else(|| moment(self.overage_resets_at));
-        let is_out_of_credits = json::is(self.overage_disabled_reason, "out_of_credits");
+        let is_out_of_credits = json::is_text(self.overage_disabled_reason, "out_of_credits");
         let kind = match resets_at {
             None if is_out_of_credits => QuotaKind::Credits,
             None | Some(_) => QuotaKind::Usage,
@@ -140,13 +140,13 @@ impl RateLimitInfo<'_> {
 }
 
 /// Returns the moment that a field names, if it names one.
-fn reset(raw: RawField<'_>) -> Option<Timestamp> {
-    json::count(raw).and_then(moment)
+fn reset_time(raw: RawField<'_>) -> Option<Timestamp> {
+    json::count(raw).and_then(timestamp_from_epoch)
 }
 
 /// Returns a moment that is given in seconds since 1970, or in milliseconds or less: which of
 /// them is clear from how large the number is.
-pub(super) fn moment(number: u64) -> Option<Timestamp> {
+pub(super) fn timestamp_from_epoch(number: u64) -> Option<Timestamp> {
     let number = i64::try_from(number).ok()?;
     match number {
         0..100_000_000_000 => Timestamp::from_second(number).ok(),

@@ -6,7 +6,7 @@ use super::{
     QuotaKind, QuotaLimit, reset,
     words::{one_line, tail},
 };
-use crate::{Timestamp, classify::last_words, signature::without_escapes};
+use crate::{Timestamp, classify::last_agent_lines, signature::strip_ansi};
 
 /// The most of a text that is looked at, from its end.
 const MOST_BYTES: usize = 16 * 1024;
@@ -128,7 +128,7 @@ impl QuotaLimit {
     ///
     /// A time of day is the next such moment in the zone that the text names, or else in the
     /// machine's `zone`. A server that only asks for fewer requests sets no limit.
-    pub fn in_text(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Self> {
+    pub fn find_in_text(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Self> {
         let text = plain(tail(text, MOST_BYTES));
         // Only ASCII changes, so that a place in one is the same place in the other.
         let lower = text.to_ascii_lowercase();
@@ -137,7 +137,7 @@ impl QuotaLimit {
         let usage = (0..words.len()).rev().find_map(|at| usage(&words, at));
         let (from, window) = usage.or_else(|| credits.map(|from| (from, None)))?;
         let rest = lower.get(from..).unwrap_or_default();
-        let resets_at = reset::find(rest, now, zone);
+        let resets_at = reset::find_reset_time(rest, now, zone);
         let kind = match resets_at {
             None if credits.is_some() || is_money(rest) => QuotaKind::Credits,
             None | Some(_) => QuotaKind::Usage,
@@ -153,20 +153,20 @@ impl QuotaLimit {
     ///
     /// Such a program may have printed anything, and worked on a text about limits. So a line
     /// counts only if it begins as those about a limit do.
-    pub fn in_last_lines(printed: &str, now: Timestamp, zone: &TimeZone) -> Option<Self> {
-        let printed = without_escapes(last_words(printed));
+    pub fn find_in_output(printed: &str, now: Timestamp, zone: &TimeZone) -> Option<Self> {
+        let printed = strip_ansi(last_agent_lines(printed));
         let mut lines: Vec<&str> = printed.lines().collect();
-        let Some(at) = lines.iter().rposition(|line| is_said(line, BEGINNINGS)) else {
-            let line = lines.iter().rfind(|line| is_said(line, NO_ACCESS))?;
+        let Some(at) = lines.iter().rposition(|line| starts_with_any(line, BEGINNINGS)) else {
+            let line = lines.iter().rfind(|line| starts_with_any(line, NO_ACCESS))?;
             return Some(Self::no_access(one_line(line, MESSAGE_CHARS)));
         };
         // When it is lifted may stand in the lines after it.
-        Self::in_text(&lines.split_off(at).join("\n"), now, zone)
+        Self::find_in_text(&lines.split_off(at).join("\n"), now, zone)
     }
 }
 
 /// Returns whether a line begins in one of these ways.
-fn is_said(line: &str, beginnings: &[&str]) -> bool {
+fn starts_with_any(line: &str, beginnings: &[&str]) -> bool {
     let lower = plain(line).trim_start().to_ascii_lowercase();
     let mut rest = lower.as_str();
     while let Some(after) = OPENINGS.iter().find_map(|opening| rest.strip_prefix(opening)) {

@@ -27,11 +27,14 @@ mod tests;
 
 pub use self::{
     json::is_session_name,
-    judgement::{VERDICT_SCHEMA, done_share, judgement, printed_judgement, written_judgement},
+    judgement::{
+        VERDICT_SCHEMA, completion_percentage, parse_completion, parse_completion_file,
+        parse_printed_completion,
+    },
     limit::{QuotaKind, QuotaLimit},
-    outcome::{AgentOutcome, Conclusion, RunEvidence, judge},
+    outcome::{AgentOutcome, Conclusion, RunEvidence, evaluate_run},
     prices::{AgentCost, PriceLevel, StreamTotals, TokenPrices},
-    served::is_served,
+    served::was_served,
     shorten::ShortenedLine,
     stream::{DeniedTool, StreamDialect, StreamEvent, StreamState},
     usage::TokenUsage,

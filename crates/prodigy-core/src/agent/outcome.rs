@@ -86,7 +86,7 @@ pub enum Conclusion {
 }
 
 /// Returns what a run of an agent came to.
-pub fn judge(evidence: RunEvidence<'_>) -> AgentOutcome {
+pub fn evaluate_run(evidence: RunEvidence<'_>) -> AgentOutcome {
     let heard = evidence.heard;
     let ending = heard.ending.as_ref();
     let structured = ending.and_then(|ending| structured(ending, evidence.wants_structured));
@@ -122,7 +122,7 @@ pub fn judge(evidence: RunEvidence<'_>) -> AgentOutcome {
 /// before.
 fn account_limit(evidence: RunEvidence<'_>, kind: ReasonCode) -> Option<QuotaKind> {
     let is_told = trouble(evidence.heard).and_then(|trouble| trouble.kind) == Some(kind);
-    let is_account = is_told || !evidence.heard.is_served();
+    let is_account = is_told || !evidence.heard.was_served();
     if kind == ReasonCode::QuotaExhausted {
         return is_account.then_some(QuotaKind::Credits);
     }
@@ -142,7 +142,9 @@ fn denied(evidence: RunEvidence<'_>) -> Vec<DeniedTool> {
     let heard = evidence.heard.denied().cloned();
     match evidence.heard.dialect() {
         StreamDialect::Claude => heard.collect(),
-        StreamDialect::Codex => heard.chain(codex::denied(evidence.stderr)).take(DENIALS).collect(),
+        StreamDialect::Codex => {
+            heard.chain(codex::denied_in_stderr(evidence.stderr)).take(DENIALS).collect()
+        }
     }
 }
 
@@ -213,7 +215,7 @@ fn answered(evidence: RunEvidence<'_>, ending: &StreamResult, is_structured: boo
 /// Returns the limit that kept the agent from answering.
 fn limit(evidence: RunEvidence<'_>, trouble: Option<&ReportedError>) -> Option<QuotaLimit> {
     let heard = evidence.heard;
-    let in_text = |text: &str| QuotaLimit::in_text(text, evidence.now, evidence.zone);
+    let in_text = |text: &str| QuotaLimit::find_in_text(text, evidence.now, evidence.zone);
     match (&heard.ending, trouble) {
         // An older version calls the limit its answer and says that all is well.
         (Some(ending), None) => {
@@ -237,21 +239,21 @@ fn limit(evidence: RunEvidence<'_>, trouble: Option<&ReportedError>) -> Option<Q
         }
         (None, None) => {}
     }
-    if heard.is_ended() {
+    if heard.has_result() {
         return None;
     }
-    heard.limit.clone().or_else(|| complained_limit(evidence))
+    heard.limit.clone().or_else(|| limit_in_stderr(evidence))
 }
 
 /// Finds a limit in what the program complained about outside its stream.
 ///
 /// Where its model was at work, what is printed there may be about that work.
-fn complained_limit(evidence: RunEvidence<'_>) -> Option<QuotaLimit> {
+fn limit_in_stderr(evidence: RunEvidence<'_>) -> Option<QuotaLimit> {
     let complaints = complaints(evidence);
-    if !evidence.heard.is_served() {
-        return QuotaLimit::in_text(&complaints, evidence.now, evidence.zone);
+    if !evidence.heard.was_served() {
+        return QuotaLimit::find_in_text(&complaints, evidence.now, evidence.zone);
     }
-    let said = QuotaLimit::in_last_lines(&complaints, evidence.now, evidence.zone);
+    let said = QuotaLimit::find_in_output(&complaints, evidence.now, evidence.zone);
     said.filter(|limit| limit.kind != QuotaKind::Access)
 }
 
@@ -284,13 +286,14 @@ fn broken(evidence: RunEvidence<'_>) -> Conclusion {
             // A program that complains before it begins has an error of its own, and so has one
             // that fails after its answer; one that falls silent has crashed.
             let is_complaint = code != 0 && !printed.trim().is_empty() && heard.events() == 0;
-            let kind = match (kind, heard.is_ended()) {
+            let kind = match (kind, heard.has_result()) {
                 (ReasonCode::OomKilled, _) => kind,
                 (_, true) => ReasonCode::AgentError,
                 (ReasonCode::AgentError, false) if !is_complaint => ReasonCode::AgentCrashed,
                 (_, false) => kind,
             };
-            let result = if heard.is_ended() { "although it answered" } else { "without a result" };
+            let result =
+                if heard.has_result() { "although it answered" } else { "without a result" };
             (kind, format!("the agent exited with code {code} {result}{last}"))
         }
     };
@@ -300,7 +303,7 @@ fn broken(evidence: RunEvidence<'_>) -> Conclusion {
 /// Returns what the program complained about outside its stream.
 fn complaints(evidence: RunEvidence<'_>) -> String {
     let stderr = tail(evidence.stderr, COMPLAINT_BYTES);
-    format!("{}\n{stderr}", evidence.heard.last_words())
+    format!("{}\n{stderr}", evidence.heard.unparsed_tail())
 }
 
 fn failed(kind: ReasonCode, text: &str) -> Conclusion {

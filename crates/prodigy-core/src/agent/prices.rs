@@ -48,14 +48,14 @@ pub struct PriceLevel {
 impl PriceLevel {
     /// Returns the level that a cost for some tokens implies, if it implies one.
     pub fn of(cost_usd: f64, tokens: TokenUsage) -> Option<Self> {
-        let weight = weight(tokens);
+        let weight = weighted_tokens(tokens);
         (cost_usd.is_finite() && cost_usd > 0.0 && weight > 0.0)
             .then_some(Self { cost_usd, weight })
     }
 
     /// Returns the level after one more result; older results fade.
     #[must_use]
-    pub fn after(self, newer: Self) -> Self {
+    pub fn averaged_with(self, newer: Self) -> Self {
         Self {
             cost_usd: self.cost_usd * FADING + newer.cost_usd,
             weight: self.weight * FADING + newer.weight,
@@ -64,7 +64,7 @@ impl PriceLevel {
 
     /// Returns what tokens cost at this level, in US dollars; nothing if it makes no sense.
     pub fn cost_usd(self, tokens: TokenUsage) -> Option<f64> {
-        let cost_usd = self.cost_usd / self.weight * weight(tokens);
+        let cost_usd = self.cost_usd / self.weight * weighted_tokens(tokens);
         (cost_usd.is_finite() && cost_usd >= 0.0).then_some(cost_usd)
     }
 }
@@ -135,7 +135,7 @@ impl AgentCost {
     }
 }
 
-fn weight(tokens: TokenUsage) -> f64 {
+fn weighted_tokens(tokens: TokenUsage) -> f64 {
     exact(tokens.input_tokens)
         + exact(tokens.output_tokens) * OUTPUT_WEIGHT
         + exact(tokens.cache_read_tokens) * CACHE_READ_WEIGHT
@@ -159,7 +159,7 @@ mod tests {
     fn cost(lines: &[&str], prices: Option<TokenPrices>, level: Option<PriceLevel>) -> AgentCost {
         let mut heard = StreamState::new(StreamDialect::Claude);
         for line in lines {
-            heard.hear(line.as_bytes());
+            heard.handle_line(line.as_bytes());
         }
         AgentCost::of(&heard.totals(), prices.as_ref(), |model| level.filter(|_| model == "m"))
     }
@@ -200,7 +200,7 @@ mod tests {
     fn a_level_follows_the_newer_results() {
         let mut level = PriceLevel::of(1.0, used(1000, 0)).unwrap();
         for _ in 0..50 {
-            level = level.after(PriceLevel::of(2.0, used(1000, 0)).unwrap());
+            level = level.averaged_with(PriceLevel::of(2.0, used(1000, 0)).unwrap());
         }
         assert!((level.cost_usd(used(1000, 0)).unwrap() - 2.0).abs() < 0.01);
         assert_eq!(PriceLevel::of(1.0, TokenUsage::default()), None);

@@ -6,7 +6,7 @@ use jiff::{
     tz::{TimeZone, TimeZoneDatabase},
 };
 
-use super::limit::moment;
+use super::limit::timestamp_from_epoch;
 use crate::Timestamp;
 
 /// The words that stand before the moment at which a limit is lifted.
@@ -21,7 +21,7 @@ const MONTHS: &[&str] =
     &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /// Returns when a limit is lifted. The text is in lower case.
-pub(super) fn find(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+pub(super) fn find_reset_time(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     CUES.iter().find_map(|cue| {
         text.match_indices(cue).find_map(|(at, _)| {
             let after = text.get(at + cue.len()..)?;
@@ -50,7 +50,7 @@ fn read(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         return now.checked_add(duration(words.get(1..)?)?).ok();
     }
     if first.len() >= 9 && first.bytes().all(|b| b.is_ascii_digit()) {
-        return moment(first.parse().ok()?);
+        return timestamp_from_epoch(first.parse().ok()?);
     }
     if let Ok(exact) = first.to_ascii_uppercase().parse::<Timestamp>() {
         return Some(exact);

@@ -9,12 +9,12 @@ use crate::failure::ReasonCode;
 /// One without room turned the agent away. Of one that never got so far, or was cut off, only what
 /// it used tells, and so it does of one that broke down, if it `tells` what it uses. Every other
 /// end comes after an answer, however bad.
-pub fn is_served(failure: Option<ReasonCode>, usage: TokenUsage, tells: bool) -> bool {
+pub fn was_served(failure: Option<ReasonCode>, usage: TokenUsage, tells: bool) -> bool {
     let Some(kind) = failure else { return true };
     let is_turned_away = ReasonCode::NO_ROOM.contains(&kind) || kind == ReasonCode::QuotaExhausted;
     let broke_down = matches!(kind, ReasonCode::AgentError | ReasonCode::AgentCrashed);
     let is_unclear =
-        kind.is_circumstance() || kind == ReasonCode::AuthFailed || tells && broke_down;
+        kind.is_environmental() || kind == ReasonCode::AuthFailed || tells && broke_down;
     !is_turned_away && (!is_unclear || !usage.is_empty())
 }
 
@@ -27,7 +27,7 @@ mod tests {
         let some = TokenUsage { output_tokens: 1, ..TokenUsage::default() };
         let of = |kind: &ReasonCode| {
             let [nothing, something] =
-                [TokenUsage::default(), some].map(|usage| is_served(Some(*kind), usage, true));
+                [TokenUsage::default(), some].map(|usage| was_served(Some(*kind), usage, true));
             (!nothing)
                 .then(|| format!("{kind}{}", if something { " unless it used tokens" } else { "" }))
         };
@@ -51,7 +51,7 @@ mod tests {
         auth_failed unless it used tokens
         cancelled unless it used tokens
         ");
-        assert!(is_served(None, TokenUsage::default(), true));
-        assert!(is_served(Some(ReasonCode::AgentError), TokenUsage::default(), false));
+        assert!(was_served(None, TokenUsage::default(), true));
+        assert!(was_served(Some(ReasonCode::AgentError), TokenUsage::default(), false));
     }
 }

@@ -61,8 +61,8 @@ impl ShortenedLine {
                 return;
             }
             match self.text.take() {
-                Some(text) => self.text = self.in_text(text, *byte),
-                None => self.between(*byte),
+                Some(text) => self.text = self.push_in_text(text, *byte),
+                None => self.push_outside_text(*byte),
             }
         }
     }
@@ -73,7 +73,7 @@ impl ShortenedLine {
     }
 
     /// Takes a byte that is outside of texts.
-    fn between(&mut self, byte: u8) {
+    fn push_outside_text(&mut self, byte: u8) {
         match byte {
             b'"' => self.text = Some(PartialText::default()),
             b'{' | b'[' => self.depth += 1,
@@ -88,28 +88,28 @@ impl ShortenedLine {
         }
         let is_open = self.depth > 0 || matches!(byte, b'}' | b']') || byte.is_ascii_whitespace();
         self.is_lost |= !is_open;
-        self.put(byte);
+        self.keep_byte(byte);
         if byte == b':' && self.depth == 1 && self.member.is_none() {
             self.member = Some(PartialMember { at: self.out.len(), bytes: 0, is_left_out: false });
         }
     }
 
     /// Takes a byte of a text, and returns the text if that was not its end.
-    fn in_text(&mut self, mut text: PartialText, byte: u8) -> Option<PartialText> {
+    fn push_in_text(&mut self, mut text: PartialText, byte: u8) -> Option<PartialText> {
         let is_end = byte == b'"' && text.escaped == 0;
         if !is_end {
-            text.take(byte);
+            text.push(byte);
         }
         if text.is_cut && !is_end {
             self.count();
         } else {
-            self.put(byte);
+            self.keep_byte(byte);
         }
         (!is_end).then_some(text)
     }
 
     /// Keeps a byte, if there is room.
-    fn put(&mut self, byte: u8) {
+    fn keep_byte(&mut self, byte: u8) {
         self.count();
         match &mut self.member {
             Some(member) if member.is_left_out => {}
@@ -144,7 +144,7 @@ impl ShortenedLine {
 
 impl PartialText {
     /// Takes a byte, and finds out whether it is one too many. Characters are not cut apart.
-    fn take(&mut self, byte: u8) {
+    fn push(&mut self, byte: u8) {
         match self.escaped {
             0 => {
                 self.is_cut |= self.length > ANSWER_BYTES && !(0x80..0xc0).contains(&byte);

@@ -197,7 +197,7 @@ impl StreamState {
     /// Takes one line, with or without its end, and returns what is worth telling.
     ///
     /// One line can tell several things: what an agent says and what it used for that.
-    pub fn hear(&mut self, line: &[u8]) -> Vec<StreamEvent> {
+    pub fn handle_line(&mut self, line: &[u8]) -> Vec<StreamEvent> {
         let mut notices = Vec::new();
         // Replacing what is no text is slow also where there is nothing to replace.
         let line =
@@ -207,8 +207,8 @@ impl StreamState {
             return notices;
         }
         let is_event = match self.dialect {
-            StreamDialect::Claude => claude::hear(self, text, &mut notices),
-            StreamDialect::Codex => codex::hear(self, text, &mut notices),
+            StreamDialect::Claude => claude::handle_event(self, text, &mut notices),
+            StreamDialect::Codex => codex::handle_event(self, text, &mut notices),
         };
         if is_event {
             self.events = self.events.saturating_add(1);
@@ -233,7 +233,7 @@ impl StreamState {
     /// Before the first result it is less than the truth: agents tell how much was written in a
     /// message only at the end.
     pub fn usage(&self) -> TokenUsage {
-        self.counter.sum()
+        self.counter.total()
     }
 
     /// Returns the sums of everything that was heard.
@@ -247,7 +247,7 @@ impl StreamState {
     }
 
     /// Returns whether its model did anything for it.
-    pub(super) fn is_served(&self) -> bool {
+    pub(super) fn was_served(&self) -> bool {
         !self.usage().is_empty() || !self.spoken.is_empty() || self.tools > 0
     }
 
@@ -262,13 +262,13 @@ impl StreamState {
     }
 
     /// Returns whether the agent gave an answer or gave up.
-    pub fn is_ended(&self) -> bool {
+    pub fn has_result(&self) -> bool {
         self.ending.is_some()
     }
 
     /// Returns whether the agent has given its result and has nothing left to do: a process that
     /// goes on now only lingers.
-    pub fn is_at_rest(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.is_at_rest && !self.has_background
     }
 
@@ -283,12 +283,12 @@ impl StreamState {
     }
 
     /// Returns how many lines were no events.
-    pub fn unreadable(&self) -> u64 {
+    pub fn unparsed_lines(&self) -> u64 {
         self.unreadable
     }
 
     /// Returns the end of the lines that were no events: what a program says when it breaks.
-    pub fn last_words(&self) -> &str {
+    pub fn unparsed_tail(&self) -> &str {
         &self.last_words
     }
 
@@ -303,25 +303,25 @@ impl StreamState {
     }
 
     /// Takes what the session used altogether, whoever worked on it.
-    pub(super) fn settle_session(&mut self, all: TokenUsage) {
-        self.counter.settle_all(all.beyond(self.before));
+    pub(super) fn settle_session_usage(&mut self, all: TokenUsage) {
+        self.counter.settle_all(all.saturating_sub(self.before));
     }
 
     /// Returns whether a sum counts what earlier processes of the session used besides what this
     /// one did.
-    pub(super) fn is_of_session(&self, sum: TokenUsage, own: TokenUsage) -> bool {
+    pub(super) fn includes_earlier_runs(&self, sum: TokenUsage, own: TokenUsage) -> bool {
         let mut least = self.before;
         least += own;
-        !self.before.is_empty() && least.beyond(sum).is_empty()
+        !self.before.is_empty() && least.saturating_sub(sum).is_empty()
     }
 
     /// Returns what this process cost, of the cost of the whole session.
-    pub(super) fn own_cost(&self, session_usd: f64) -> f64 {
+    pub(super) fn cost_of_this_run(&self, session_usd: f64) -> f64 {
         (session_usd - self.before_usd).max(0.0)
     }
 
     /// Takes down the name of the session and returns whether it is new.
-    pub(super) fn begin(&mut self, id: String, model: Option<String>) -> bool {
+    pub(super) fn start_session(&mut self, id: String, model: Option<String>) -> bool {
         let is_new = self.session.as_ref() != Some(&id);
         self.session = Some(id);
         self.model = model.or_else(|| self.model.take());
@@ -329,13 +329,13 @@ impl StreamState {
     }
 
     /// Takes down that the agent's model answered, so what was in the way no longer is.
-    pub(super) fn went_well(&mut self) {
+    pub(super) fn clear_errors(&mut self) {
         self.trouble = None;
         self.limit = None;
     }
 
     /// Takes down that a tool was not allowed. What is said later of the same use is kept.
-    pub(super) fn deny(&mut self, id: Cow<'_, str>, denied: DeniedTool) {
+    pub(super) fn add_denied_tool(&mut self, id: Cow<'_, str>, denied: DeniedTool) {
         if let Some((_, known)) = self.denied.iter_mut().find(|(known, _)| *known == id) {
             *known = denied;
         } else if self.denied.len() < DENIALS {
@@ -344,7 +344,7 @@ impl StreamState {
     }
 
     /// Takes down a result, with the turns that led to it.
-    pub(super) fn end(&mut self, ending: StreamResult, turns: Option<u32>) {
+    pub(super) fn set_result(&mut self, ending: StreamResult, turns: Option<u32>) {
         self.ending = Some(ending);
         self.is_at_rest = true;
         self.is_torn = false;

@@ -12,7 +12,7 @@ pub(super) struct ReportedError {
 }
 
 /// Returns what a status of a server means, as far as that is certain.
-pub(super) fn of_status(status: Option<u16>) -> Option<ReasonCode> {
+pub(super) fn code_for_status(status: Option<u16>) -> Option<ReasonCode> {
     match status? {
         401 | 403 => Some(ReasonCode::AuthFailed),
         413 => Some(ReasonCode::PayloadTooLarge),

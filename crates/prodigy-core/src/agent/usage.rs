@@ -31,7 +31,7 @@ impl TokenUsage {
 
     /// Returns how much more this is than something else, number by number.
     #[must_use]
-    pub fn beyond(self, other: Self) -> Self {
+    pub fn saturating_sub(self, other: Self) -> Self {
         Self {
             input_tokens: self.input_tokens.saturating_sub(other.input_tokens),
             output_tokens: self.output_tokens.saturating_sub(other.output_tokens),

@@ -1,6 +1,6 @@
 //! Text of agents, cut and cleaned for people.
 
-use crate::signature::without_escapes;
+use crate::signature::strip_ansi;
 
 /// The mark where a text was cut off.
 const CUT: char = '…';
@@ -32,7 +32,7 @@ pub(super) fn one_line(text: &str, most: usize) -> String {
 }
 
 /// Returns a text of at most so many bytes, without anything that a terminal would act on.
-pub(super) fn passage(text: &str, most: usize) -> String {
+pub(super) fn clean_text(text: &str, most: usize) -> String {
     let text = clean(text, most);
     text.trim().to_owned()
 }
@@ -53,7 +53,7 @@ pub(super) fn tail(text: &str, most: usize) -> &str {
 
 fn clean(text: &str, most: usize) -> String {
     let cut = head(text, most);
-    let mut out = if cut.contains('\u{1b}') { without_escapes(cut) } else { cut.to_owned() };
+    let mut out = if cut.contains('\u{1b}') { strip_ansi(cut) } else { cut.to_owned() };
     // Most text is plain, which bytes tell several times faster than characters.
     if !out.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
         out.retain(|c| matches!(c, '\n' | '\t') || !is_hidden(c));
@@ -72,7 +72,7 @@ fn is_hidden(c: char) -> bool {
 
 /// Returns the size of a text that is longer than what is kept of it, in words. One that is
 /// hardly longer was perhaps shortened when its line was read.
-pub(super) fn oversize(length: usize, kept: usize) -> Option<String> {
+pub(super) fn describe_oversize(length: usize, kept: usize) -> Option<String> {
     match length.checked_sub(kept) {
         None | Some(0) => None,
         Some(1..=16) => Some(format!("more than {kept} bytes")),
@@ -101,7 +101,7 @@ mod tests {
             let line = one_line(&text, most);
             prop_assert!(line.chars().count() <= most);
             prop_assert!(!line.chars().any(is_hidden));
-            prop_assert!(passage(&text, most).len() <= most + CUT.len_utf8());
+            prop_assert!(clean_text(&text, most).len() <= most + CUT.len_utf8());
             prop_assert!(tail(&text, most).len() <= most);
             prop_assert!(text.ends_with(tail(&text, most)));
         }

@@ -70,14 +70,14 @@ impl ChainHead {
         let prev_hash = std::mem::take(&mut self.hash);
         let mut record = AuditRecord { seq, ts, said, prev_hash, hash: String::new() };
         // Every field has a form in JSON; a record without a hash would be taken for damaged.
-        let text = record.line();
+        let text = record.to_line();
         record.hash = hash(&text).unwrap_or_default();
         *self = Self { seq, hash: record.hash.clone() };
         record
     }
 
     /// Checks that a line, without its newline, follows this record, and moves on to it.
-    pub fn follow(&mut self, line: &[u8]) -> Result<(), ChainError> {
+    pub fn advance(&mut self, line: &[u8]) -> Result<(), ChainError> {
         let next = ChainLink::read(line)?;
         let wanted = self.seq.saturating_add(1);
         if next.seq != wanted {
@@ -91,7 +91,7 @@ impl ChainHead {
     }
 
     /// Checks a line, without its newline, by itself and returns what the next one follows.
-    pub fn at(line: &[u8]) -> Result<Self, ChainError> {
+    pub fn from_line(line: &[u8]) -> Result<Self, ChainError> {
         let next = ChainLink::read(line)?;
         Ok(Self { seq: next.seq, hash: next.hash })
     }
@@ -118,14 +118,14 @@ impl ChainLink {
 
 impl AuditRecord {
     /// Returns the record as it stands in the file, without the newline.
-    pub fn line(&self) -> String {
+    pub fn to_line(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
 /// Returns the hash of the text of a record.
 fn hash(text: &str) -> Option<String> {
-    let canonical = canonical::object_without(HASH, text)?;
+    let canonical = canonical::canonical_json_without(HASH, text)?;
     Some(canonical::sha256(canonical.as_bytes()))
 }
 

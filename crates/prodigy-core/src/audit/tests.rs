@@ -25,7 +25,7 @@ fn now() -> Timestamp {
 /// Returns the lines of a trail, each with its newline, and its head.
 fn trail(records: u64) -> (Vec<String>, ChainHead) {
     let mut head = ChainHead::start();
-    let line = |number| head.append(new_record(number), now()).line() + "\n";
+    let line = |number| head.append(new_record(number), now()).to_line() + "\n";
     let lines = (1..=records).map(line).collect();
     (lines, head)
 }
@@ -46,8 +46,8 @@ fn broken(line: u64, why: ChainError) -> AuditVerification {
 fn a_record_has_one_form_on_disk() {
     let mut head = ChainHead::start();
     let record = head.append(new_record(1), now());
-    insta::assert_snapshot!(record.line(), @r#"{"seq":1,"ts":"2026-01-02T03:04:05.678Z","actor":"ada@example.com","identity":"asserted","action":"replay","job":"job-1","entry":"item-001","entries":null,"revision":2,"decision":"replay","rule":"defaults","policy_snapshot":null,"digest":null,"reason":"try \u001b[1m1\u001b[0m: \"again\"\n","outcome":"intended","prev_hash":"0000000000000000000000000000000000000000000000000000000000000000","hash":"9b784d9bfde6f0cfa2f4699ed25357b76d6be8a1ea4a110eef5e7b64f2b2cfbd"}"#);
-    assert_eq!(serde_json::from_str::<AuditRecord>(&record.line()).unwrap(), record);
+    insta::assert_snapshot!(record.to_line(), @r#"{"seq":1,"ts":"2026-01-02T03:04:05.678Z","actor":"ada@example.com","identity":"asserted","action":"replay","job":"job-1","entry":"item-001","entries":null,"revision":2,"decision":"replay","rule":"defaults","policy_snapshot":null,"digest":null,"reason":"try \u001b[1m1\u001b[0m: \"again\"\n","outcome":"intended","prev_hash":"0000000000000000000000000000000000000000000000000000000000000000","hash":"9b784d9bfde6f0cfa2f4699ed25357b76d6be8a1ea4a110eef5e7b64f2b2cfbd"}"#);
+    assert_eq!(serde_json::from_str::<AuditRecord>(&record.to_line()).unwrap(), record);
     assert_eq!(head.to_string().parse(), Ok(head));
 }
 
@@ -88,11 +88,11 @@ fn a_field_of_a_newer_prodigy_breaks_no_chain() {
     let (before, _) = more.rsplit_once("\"hash\":").unwrap();
     let line = format!("{before}\"hash\":\"{hash}\"}}");
     let mut head = ChainHead::start();
-    assert_eq!(head.follow(line.as_bytes()), Ok(()));
+    assert_eq!(head.advance(line.as_bytes()), Ok(()));
 }
 
 fn sha256_without_hash(line: &str) -> String {
-    let canonical = crate::canonical::object_without("hash", line).unwrap();
+    let canonical = crate::canonical::canonical_json_without("hash", line).unwrap();
     crate::canonical::sha256(canonical.as_bytes())
 }
 
@@ -152,13 +152,13 @@ fn an_inserted_line_is_found_however_well_it_was_made() {
     assert_eq!(found(&doubled, &head), misplaced(3, 2, 3));
 
     let mut forged = lines.clone();
-    let mut second = ChainHead::at(lines[1].trim_end().as_bytes()).unwrap();
-    forged.insert(2, second.append(new_record(9), now()).line() + "\n");
+    let mut second = ChainHead::from_line(lines[1].trim_end().as_bytes()).unwrap();
+    forged.insert(2, second.append(new_record(9), now()).to_line() + "\n");
     assert_eq!(found(&forged, &head), misplaced(4, 3, 4));
 
     let mut replaced = lines.clone();
-    let mut second = ChainHead::at(lines[1].trim_end().as_bytes()).unwrap();
-    replaced[2] = second.append(new_record(9), now()).line() + "\n";
+    let mut second = ChainHead::from_line(lines[1].trim_end().as_bytes()).unwrap();
+    replaced[2] = second.append(new_record(9), now()).to_line() + "\n";
     assert_eq!(found(&replaced, &head), broken(4, ChainError::Unlinked));
 }
 
@@ -166,7 +166,7 @@ fn an_inserted_line_is_found_however_well_it_was_made() {
 fn a_chain_that_was_made_anew_does_not_fit_the_anchor() {
     let (_, head) = trail(3);
     let mut other = ChainHead::start();
-    let line = |number: u64| other.append(new_record(number + 1), now()).line() + "\n";
+    let line = |number: u64| other.append(new_record(number + 1), now()).to_line() + "\n";
     let lines: Vec<_> = (1..=5).map(line).collect();
     assert_eq!(found(&lines, &head), broken(3, ChainError::OtherThanAnchored));
 }
@@ -189,7 +189,7 @@ fn a_cut_tail_is_found_wherever_it_was_cut() {
 fn what_an_append_left_that_was_cut_off_is_no_damage_and_is_counted() {
     let (lines, _) = trail(3);
     let text = lines.concat().into_bytes();
-    let anchor = ChainHead::at(lines[0].trim_end().as_bytes()).unwrap();
+    let anchor = ChainHead::from_line(lines[0].trim_end().as_bytes()).unwrap();
     for length in lines[0].len()..=text.len() {
         let cut = &text[..length];
         let (have, rest) = match cut.iter().rposition(|byte| *byte == b'\n') {
@@ -222,8 +222,8 @@ fn what_is_wrong_is_said_plainly() {
         ChainError::Misplaced { found: 3, wanted: 2 },
         ChainError::Unlinked,
         ChainError::OtherThanAnchored,
-        ChainHead::start().follow(b"{}").unwrap_err(),
-        ChainHead::start().follow(b"\xff").unwrap_err(),
+        ChainHead::start().advance(b"{}").unwrap_err(),
+        ChainHead::start().advance(b"\xff").unwrap_err(),
     ];
     insta::assert_snapshot!(flaws.map(|flaw| flaw.to_string()).join("\n"), @"
     it is not written the way in which prodigy writes records

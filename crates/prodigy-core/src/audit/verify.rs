@@ -55,11 +55,11 @@ impl ChainVerifier {
     }
 
     /// Takes the next line, without its newline; returns whether it is worth going on.
-    pub fn take(&mut self, line: &[u8]) -> bool {
+    pub fn check_line(&mut self, line: &[u8]) -> bool {
         if self.broken.is_some() {
             return false;
         }
-        let followed = self.head.follow(line).and_then(|()| match &self.anchor {
+        let followed = self.head.advance(line).and_then(|()| match &self.anchor {
             Some(anchor) if anchor.seq == self.head.seq && *anchor != self.head => {
                 Err(ChainError::OtherThanAnchored)
             }
@@ -67,18 +67,18 @@ impl ChainVerifier {
         });
         match followed {
             Ok(()) => self.lines = self.lines.saturating_add(1),
-            Err(why) => self.break_off(why),
+            Err(why) => self.reject_line(why),
         }
         self.broken.is_none()
     }
 
     /// Says that the next line is nothing that could be a record.
-    pub fn break_off(&mut self, why: ChainError) {
+    pub fn reject_line(&mut self, why: ChainError) {
         self.broken.get_or_insert((self.lines.saturating_add(1), why));
     }
 
     /// Says that something stands at the end that has no newline.
-    pub fn take_torn(&mut self, bytes: u64) {
+    pub fn set_torn_tail(&mut self, bytes: u64) {
         self.torn = bytes;
     }
 
@@ -108,11 +108,11 @@ pub fn verify(text: &[u8], anchor: Option<ChainHead>) -> AuditVerification {
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         match line.strip_suffix(b"\n") {
             Some(line) => {
-                if !verifier.take(line) {
+                if !verifier.check_line(line) {
                     break;
                 }
             }
-            None => verifier.take_torn(u64::try_from(line.len()).unwrap_or(u64::MAX)),
+            None => verifier.set_torn_tail(u64::try_from(line.len()).unwrap_or(u64::MAX)),
         }
     }
     verifier.finish()

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use super::text::of_text;
+use super::text::reason_from_output;
 use crate::failure::ReasonCode;
 
 /// The number of a command's last lines that are searched for the reason of its failure.
@@ -76,7 +76,7 @@ const IO_ERRORS: &[(ErrorKind, ReasonCode)] = &[
 /// Returns the reason code of a failure of the operating system, if it says enough.
 ///
 /// Too many open files and too many processes say only that something could not be begun.
-pub fn of_io(error: ErrorKind) -> Option<ReasonCode> {
+pub fn reason_from_io_error(error: ErrorKind) -> Option<ReasonCode> {
     IO_ERRORS.iter().find(|(known, _)| *known == error).map(|(_, kind)| *kind)
 }
 
@@ -87,17 +87,19 @@ pub fn of_io(error: ErrorKind) -> Option<ReasonCode> {
 pub fn classify(facts: FailureFacts<'_>) -> ReasonCode {
     let said = |otherwise| {
         let most = if facts.is_agent { AGENT_LINES } else { COMMAND_LINES };
-        of_text(last_lines(facts.printed, most)).unwrap_or(otherwise)
+        reason_from_output(last_lines(facts.printed, most)).unwrap_or(otherwise)
     };
     match facts.end {
         ProcessEnd::TimedOut => ReasonCode::Timeout,
         ProcessEnd::Idle => ReasonCode::Stalled,
         ProcessEnd::Stopped => ReasonCode::Cancelled,
-        ProcessEnd::NotStarted(error) => error.and_then(of_io).unwrap_or(ReasonCode::SpawnFailed),
+        ProcessEnd::NotStarted(error) => {
+            error.and_then(reason_from_io_error).unwrap_or(ReasonCode::SpawnFailed)
+        }
         // A shell whose last program was ended by a signal exits with a code that says so.
-        ProcessEnd::Exited(code) => match of_signal(code - BY_SIGNAL, facts) {
+        ProcessEnd::Exited(code) => match reason_from_signal(code - BY_SIGNAL, facts) {
             Some(kind) => kind,
-            None => of_exit_code(code).unwrap_or_else(|| {
+            None => reason_from_exit_code(code).unwrap_or_else(|| {
                 said(if facts.is_agent {
                     ReasonCode::AgentError
                 } else {
@@ -105,7 +107,7 @@ pub fn classify(facts: FailureFacts<'_>) -> ReasonCode {
                 })
             }),
         },
-        ProcessEnd::Signaled(signal) => match of_signal(signal, facts) {
+        ProcessEnd::Signaled(signal) => match reason_from_signal(signal, facts) {
             Some(kind) => kind,
             None if facts.is_agent => ReasonCode::AgentCrashed,
             None => said(ReasonCode::CommandFailed),
@@ -113,7 +115,7 @@ pub fn classify(facts: FailureFacts<'_>) -> ReasonCode {
     }
 }
 
-fn of_signal(signal: i32, facts: FailureFacts<'_>) -> Option<ReasonCode> {
+fn reason_from_signal(signal: i32, facts: FailureFacts<'_>) -> Option<ReasonCode> {
     match signal {
         SIGKILL if facts.oom_killed => Some(ReasonCode::OomKilled),
         SIGXFSZ => Some(ReasonCode::DiskFull),
@@ -121,12 +123,12 @@ fn of_signal(signal: i32, facts: FailureFacts<'_>) -> Option<ReasonCode> {
     }
 }
 
-fn of_exit_code(code: i32) -> Option<ReasonCode> {
+fn reason_from_exit_code(code: i32) -> Option<ReasonCode> {
     EXIT_CODES.iter().find(|(known, _)| *known == code).map(|(_, kind)| *kind)
 }
 
 /// Returns the last lines of what an agent printed: they say why it failed.
-pub(crate) fn last_words(printed: &str) -> &str {
+pub(crate) fn last_agent_lines(printed: &str) -> &str {
     last_lines(printed, AGENT_LINES)
 }
 

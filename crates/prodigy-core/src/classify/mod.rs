@@ -8,8 +8,8 @@ mod facts;
 mod rows;
 mod text;
 
-pub(crate) use self::facts::last_words;
+pub(crate) use self::facts::last_agent_lines;
 pub use self::{
-    facts::{FailureFacts, ProcessEnd, classify, of_io},
-    text::of_text,
+    facts::{FailureFacts, ProcessEnd, classify, reason_from_io_error},
+    text::reason_from_output,
 };

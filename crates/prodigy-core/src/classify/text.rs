@@ -3,11 +3,11 @@
 use super::rows::{LAST_RESORT, NOT_ERRORS, OutputPattern, ROWS, VERDICTS};
 use crate::{
     failure::ReasonCode,
-    signature::{without_escapes, without_quoted},
+    signature::{replace_quoted, strip_ansi},
 };
 
 /// Returns the reason code that the last lines of an output speak of, if they do.
-pub fn of_text(lines: &str) -> Option<ReasonCode> {
+pub fn reason_from_output(lines: &str) -> Option<ReasonCode> {
     let lines: Vec<SearchableLine> = lines.lines().rev().map(SearchableLine::read).collect();
     if lines.iter().any(SearchableLine::is_verdict) {
         return None;
@@ -31,8 +31,8 @@ struct SearchableLine {
 
 impl SearchableLine {
     fn read(line: &str) -> Self {
-        let whole = without_escapes(line).to_lowercase();
-        let unquoted = without_quoted(&whole).replace("<q>", " ");
+        let whole = strip_ansi(line).to_lowercase();
+        let unquoted = replace_quoted(&whole).replace("<q>", " ");
         let words = unquoted.split(|c: char| !c.is_alphanumeric() && c != '_');
         let mut joined = " ".to_owned();
         for word in words.filter(|word| !word.is_empty()) {
@@ -41,7 +41,7 @@ impl SearchableLine {
         Self { whole: whole.trim().to_owned(), words: joined }
     }
 
-    fn says(&self, phrase: &str) -> bool {
+    fn contains_phrase(&self, phrase: &str) -> bool {
         self.words.match_indices(phrase).any(|(at, _)| {
             let before = self.words.get(..at).is_some_and(|text| text.ends_with(' '));
             let after = self.words.get(at + phrase.len()..);
@@ -51,7 +51,7 @@ impl SearchableLine {
 
     fn matches(&self, row: &OutputPattern) -> bool {
         let line = format!("^{}$", self.whole);
-        row.phrases.iter().any(|phrase| self.says(phrase))
+        row.phrases.iter().any(|phrase| self.contains_phrase(phrase))
             || row.marks.iter().any(|mark| line.contains(mark))
             || row.statuses.iter().any(|status| self.answers(status))
     }
@@ -86,7 +86,7 @@ impl SearchableLine {
         };
         let is_sum = counts("failed") && (counts("passed") || counts("total")) || counts("failing");
         let is_go = self.whole.starts_with("--- fail: ") || self.whole.starts_with("fail\t");
-        is_sum || is_go || VERDICTS.iter().any(|verdict| self.says(verdict))
+        is_sum || is_go || VERDICTS.iter().any(|verdict| self.contains_phrase(verdict))
     }
 
     /// Returns true if it names a test or shows code, and so reports no error of its own.
@@ -102,7 +102,7 @@ mod tests {
 
     fn table(outputs: &[&str]) -> String {
         let row = |text: &&str| {
-            let kind = of_text(text).map_or("-", ReasonCode::code);
+            let kind = reason_from_output(text).map_or("-", ReasonCode::code);
             format!("{kind}: {}", text.escape_debug())
         };
         outputs.iter().map(row).collect::<Vec<_>>().join("\n")

@@ -75,7 +75,7 @@ impl DeadLetterState {
         let left = left.cloned().unwrap_or_default();
         let printed = self.history.last().map(|last| last.output_tail.clone());
         // Without a path nothing new was kept, which takes nothing away.
-        let before = if self.is_at_rest() { self.worktree.take() } else { self.left.take() };
+        let before = if self.is_idle() { self.worktree.take() } else { self.left.take() };
         let before = before.filter(WorktreeArtifacts::is_kept);
         let before = before.and_then(|before| before.worktree_path);
         let path = if path.is_empty() { before.unwrap_or_default() } else { path.to_owned() };
@@ -89,17 +89,17 @@ impl DeadLetterState {
             // A reference holds what was in a worktree that is gone.
             preserved: !path.is_empty() && !path.starts_with("refs/"),
         };
-        let artifacts = self.located(artifacts, &agent(record), origin);
-        if self.is_at_rest() {
+        let artifacts = self.with_location(artifacts, &agent(record), origin);
+        if self.is_idle() {
             self.worktree = Some(artifacts);
-            self.change(|_| {});
+            self.revise(|_| {});
         } else {
             self.left = Some(artifacts);
         }
     }
 
     /// Returns what an attempt left, with where it worked, whether or not that is still there.
-    pub(super) fn located(
+    pub(super) fn with_location(
         &self,
         mut left: WorktreeArtifacts,
         agent: &str,

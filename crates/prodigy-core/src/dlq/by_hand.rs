@@ -13,7 +13,7 @@ impl DeadLetterState {
     }
 
     /// Applies an approval event: the request, a grant or a denial.
-    pub(super) fn agree(&mut self, record: &EventRecord) {
+    pub(super) fn apply_approval(&mut self, record: &EventRecord) {
         let at = record.timestamp;
         if let Event::ApprovalRequested(request) = &record.event {
             let ApprovalRequest { digest, by, policy_snapshot, workflow_hash, commit, .. } =
@@ -46,12 +46,12 @@ impl DeadLetterState {
     }
 
     /// Applies a manual change of the entry.
-    pub(super) fn update(&mut self, change: &EntryChange, mark: ManualAction) {
+    pub(super) fn apply_change(&mut self, change: &EntryChange, mark: ManualAction) {
         if let EntryChange::Edited { input_hash } = change {
             let ManualAction { at, by, reason } = mark.clone();
             self.lineage.push(InputEdit { at, by, reason, input_hash: input_hash.clone() });
         }
-        self.change(|death| match change {
+        self.revise(|death| match change {
             EntryChange::Quarantined { owner } => {
                 (death.quarantine, death.released) = (Some(mark), None);
                 death.owner.clone_from(owner);
@@ -62,8 +62,8 @@ impl DeadLetterState {
     }
 
     /// Applies the removal of the entry without a replay.
-    pub(super) fn remove(&mut self, how: EntryRemoval, closed: EntryClosure) {
-        self.change(|death| {
+    pub(super) fn apply_removal(&mut self, how: EntryRemoval, closed: EntryClosure) {
+        self.revise(|death| {
             death.is_cleared = how == EntryRemoval::Cleared;
             if death.status == EntryStatus::Open {
                 death.status = match how {

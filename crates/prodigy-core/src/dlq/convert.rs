@@ -92,7 +92,7 @@ pub fn agent_result_to_dlq_item(
     attempt_number: u32,
 ) -> Option<DeadLetteredItem> {
     let mut entry = unsealed(result, work_item, attempt_number)?;
-    entry.seal();
+    entry.update_hash();
     Some(entry)
 }
 

@@ -275,12 +275,12 @@ impl DeadLetteredItem {
     pub fn content_hash(&self) -> String {
         let replay_status = ReplayStatus::Pending;
         let mut content = Self { approval: None, replay_status, journal_seq: 0, ..self.clone() };
-        content.seal();
+        content.update_hash();
         content.record_hash
     }
 
     /// Returns what names the workflow, the programs and the variables of the last attempt.
-    pub fn ran_with(&self) -> String {
+    pub fn run_fingerprint(&self) -> String {
         fingerprint(&self.workflow_hash, &self.tool_hash, &self.env_hash)
     }
 

@@ -63,25 +63,25 @@ impl DeadLetterState {
             }
             Event::DlqItemUpdated { change, reason, by } => {
                 let (at, by, reason) = (record.timestamp, by.clone(), reason.clone());
-                self.update(change, ManualAction { at, by, reason });
+                self.apply_change(change, ManualAction { at, by, reason });
             }
             crate::approval_news!() => {
                 // What was shown is as it was; only what people said to it is new.
-                if self.is_at_rest() && self.status() == Some(EntryStatus::Open) {
-                    self.agree(record);
+                if self.is_idle() && self.status() == Some(EntryStatus::Open) {
+                    self.apply_approval(record);
                     self.seq = record.seq;
                 }
                 return;
             }
             crate::effect_news!() => {
                 self.ledger.apply(&record.event);
-                if self.is_at_rest() {
-                    self.change(|_| {});
+                if self.is_idle() {
+                    self.revise(|_| {});
                 }
             }
             Event::DlqItemRemoved { how, reason, by } => {
                 let (reason, by) = (Some(reason.clone()), Some(by.clone()));
-                self.remove(*how, EntryClosure { at: record.timestamp, reason, by });
+                self.apply_removal(*how, EntryClosure { at: record.timestamp, reason, by });
             }
             Event::JobStarted(_)
             | Event::JobResumed { .. }
@@ -113,7 +113,7 @@ impl DeadLetterState {
         let is_done = self.is_done(origin.run.found.last_effect.as_deref());
         self.commit_state = self.ledger.commit_state(began, is_done);
         // What changes nothing can be taken in again.
-        if self.is_at_rest() && self.revision() != revision {
+        if self.is_idle() && self.revision() != revision {
             self.seq = record.seq;
         }
     }
@@ -125,7 +125,7 @@ impl DeadLetterState {
         if let Some(approval) = self.approval_of(used.unwrap_or_default()) {
             approval.consumed = true;
         }
-        self.change(|death| {
+        self.revise(|death| {
             (death.replays, death.status) = (replays, EntryStatus::Replaying);
             death.closed = None;
         });
@@ -151,7 +151,7 @@ impl DeadLetterState {
     }
 
     /// Returns whether nothing of the item is under way.
-    pub(super) fn is_at_rest(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.under_way.is_none() && self.merging.is_none()
     }
 
@@ -190,7 +190,7 @@ impl DeadLetterState {
     /// Adds to the entry what was recorded at the start of an attempt, once the attempt has ended.
     fn end(&mut self, begun: &AttemptStart, origin: DeadLetterContext<'_>) {
         let left = self.left.take().unwrap_or_default();
-        self.worktree = Some(self.located(left, &begun.agent_id, origin));
+        self.worktree = Some(self.with_location(left, &begun.agent_id, origin));
         self.run.clone_from(&begun.run);
         if self.correlation_id.is_empty() {
             self.correlation_id.clone_from(&begun.correlation_id);
@@ -257,7 +257,7 @@ impl DeadLetterState {
             self.is_over = true;
         }
         if self.status() == Some(EntryStatus::Replaying) {
-            self.change(|death| {
+            self.revise(|death| {
                 (death.status, death.attempts) = (EntryStatus::Resolved, attempt);
                 death.last_attempt = at;
                 death.closed = Some(EntryClosure { at, reason: None, by: None });
@@ -275,7 +275,7 @@ impl DeadLetterState {
         }
         if self.status() == Some(EntryStatus::Replaying) {
             let closed = EntryClosure { at, reason: Some(reason.to_owned()), by: None };
-            self.change(|death| {
+            self.revise(|death| {
                 (death.status, death.closed) = (EntryStatus::Dropped, Some(closed));
             });
         }
@@ -353,7 +353,7 @@ impl DeadLetterState {
             self.add(&result, attempts);
         }
         let left = self.worktree.take().unwrap_or_default();
-        self.worktree = Some(self.located(left, "", origin));
+        self.worktree = Some(self.with_location(left, "", origin));
         // Nobody was asked about this death; what a replay used up stays to be told apart.
         self.approval.take_if(|approval| !approval.consumed);
         let before = self.death.take();
@@ -387,7 +387,7 @@ impl DeadLetterState {
         self.spend(result.cost_usd);
         self.history.extend(convert::create_failure_detail(result, attempt));
         self.step.clone_from(&result.step);
-        self.change(|_| {});
+        self.revise(|_| {});
     }
 
     /// Adds the cost of an attempt, if it was a replay.
@@ -398,7 +398,7 @@ impl DeadLetterState {
     }
 
     /// Changes the entry, if there is one.
-    pub(super) fn change(&mut self, change: impl FnOnce(&mut EntryState)) {
+    pub(super) fn revise(&mut self, change: impl FnOnce(&mut EntryState)) {
         if let Some(death) = &mut self.death {
             death.revision = death.revision.saturating_add(1);
             change(death);

@@ -144,7 +144,7 @@ impl DeadLetterState {
     }
 
     /// Goes on from an entry that was stored.
-    pub fn of_entry(entry: DeadLetteredItem) -> Self {
+    pub fn from_entry(entry: DeadLetteredItem) -> Self {
         let began = entry.commit_state != CommitState::None;
         let failure =
             Failure { cause: entry.cause_code, ..Failure::new(entry.reason_code, entry.reason) };
@@ -180,7 +180,7 @@ impl DeadLetterState {
             step: entry.topic.strip_prefix("map.").map(str::to_owned),
             worktree: entry.worktree_artifacts,
             death: Some(death),
-            ledger: EffectLedger::of(entry.effects),
+            ledger: EffectLedger::from_effects(entry.effects),
             commit_state: entry.commit_state,
             replay_cost_usd: entry.replay_cost_usd,
             lineage: entry.lineage,
@@ -190,7 +190,7 @@ impl DeadLetterState {
     }
 
     /// Returns whether an event about an item can matter to its letter.
-    pub fn concerns(event: &Event) -> bool {
+    pub fn is_relevant(event: &Event) -> bool {
         match event {
             Event::AgentStarted { .. }
             | Event::AgentCompleted(_)
@@ -239,12 +239,12 @@ impl DeadLetterState {
     /// Returns the entry of the item, with its data; `None` if it has none, or it was deleted.
     pub fn entry(&self, item_data: &RawValue) -> Option<DeadLetteredItem> {
         let mut entry = self.unsealed(item_data).filter(|_| !self.is_cleared())?;
-        entry.seal();
+        entry.update_hash();
         Some(entry)
     }
 
     /// Returns what the entry says without the item's data, even if it was deleted.
-    pub fn outline(&self) -> Option<DeadLetteredItem> {
+    pub fn without_item_data(&self) -> Option<DeadLetteredItem> {
         self.unsealed(RawValue::NULL)
     }
 
@@ -311,12 +311,12 @@ impl DeadLetterState {
     }
 
     /// Returns whether the item came to its end without ever being in the queue.
-    pub fn is_over(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         self.is_over
     }
 
     /// Returns the SHA-256 of the data that took the place of what was chosen, if some did.
-    pub fn edited(&self) -> Option<&str> {
+    pub fn edited_input_hash(&self) -> Option<&str> {
         self.lineage.last().map(|edit| edit.input_hash.as_str())
     }
 

@@ -195,7 +195,7 @@ impl LegacyEntry {
         entry.reprocess_eligible = self.reprocess_eligible.unwrap_or(entry.reprocess_eligible);
         entry.manual_review_required =
             self.manual_review_required.unwrap_or(entry.manual_review_required);
-        entry.seal();
+        entry.update_hash();
         Ok(entry)
     }
 }

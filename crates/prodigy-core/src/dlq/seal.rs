@@ -8,7 +8,7 @@ const RECORD_HASH: &str = "record_hash";
 
 impl DeadLetteredItem {
     /// Sets the hash of the entry after a change.
-    pub fn seal(&mut self) {
+    pub fn update_hash(&mut self) {
         // Every field has a form in JSON; an entry without a hash would be taken for damaged.
         let text = serde_json::to_string(self).unwrap_or_default();
         self.record_hash = record_hash(&text).unwrap_or_default();
@@ -21,7 +21,7 @@ impl DeadLetteredItem {
 /// It is made from the text and not from the fields that this build knows, so that an entry
 /// with more fields, or one that was laid out anew, is still whole.
 pub(super) fn record_hash(text: &str) -> Option<String> {
-    let canonical = canonical::object_without(RECORD_HASH, text)?;
+    let canonical = canonical::canonical_json_without(RECORD_HASH, text)?;
     Some(canonical::sha256(canonical.as_bytes()))
 }
 

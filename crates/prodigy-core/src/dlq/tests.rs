@@ -77,7 +77,7 @@ fn the_error_signature_is_the_same_for_failures_of_one_cause() {
     let of = |message: &str| {
         create_error_signature(
             &Failure::new(ReasonCode::Timeout, message),
-            &crate::ids::ItemId::at(1, 1),
+            &crate::ids::ItemId::from_position(1, 1),
         )
     };
     assert_eq!(of("`/a/b.rs` took 3 s").hash, of("`/c/d.rs` took 40 s").hash);

@@ -15,7 +15,7 @@ pub(super) fn stack_trace(output: &str) -> Option<String> {
     let goroutine = || lines.iter().position(|line| is_goroutine(line));
     let start = panic.or_else(goroutine).or_else(|| first_frame(&lines))?;
     let rest = lines.get(start..).unwrap_or_default();
-    let length = 1 + rest.iter().skip(1).take_while(|line| belongs(line, rest)).count();
+    let length = 1 + rest.iter().skip(1).take_while(|line| continues_trace(line, rest)).count();
     let trace = rest.get(..length).unwrap_or_default().join("\n");
     let trace = trace.trim_end();
     let end = (0..=LIMIT.min(trace.len())).rev().find(|end| trace.is_char_boundary(*end));
@@ -49,7 +49,7 @@ fn is_frame(line: &str) -> bool {
 }
 
 /// Returns whether a line goes on with the trace that begins with `trace`.
-fn belongs(line: &str, trace: &[&str]) -> bool {
+fn continues_trace(line: &str, trace: &[&str]) -> bool {
     let first = trace.first().copied().unwrap_or_default();
     if first.starts_with("Traceback") {
         // The frames are indented; the error itself is not, and ends the trace.

@@ -34,7 +34,7 @@ impl EnvironmentFingerprint {
         let step = entry.failure_history.last().map_or("", |last| last.step_failed.as_str());
         let (steps, signature) = ([step, entry.topic.as_str()], &entry.error_signature);
         let is_for = |rule: &&OwnerRule| {
-            rule.matches.is_for(entry.reason_code, steps, entry.attempts, signature)
+            rule.matches.matches_entry(entry.reason_code, steps, entry.attempts, signature)
         };
         self.owners.iter().find(is_for)?.owner.clone()
     }

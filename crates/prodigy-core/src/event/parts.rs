@@ -78,12 +78,12 @@ pub struct JobStarted {
 
 impl JobStarted {
     /// Returns whether the result is merged without asking.
-    pub fn merges_unasked(&self) -> bool {
+    pub fn auto_merges(&self) -> bool {
         self.options.yes.unwrap_or(self.yes)
     }
 
     /// Applies the budget and the options of a resume.
-    pub(crate) fn change(&mut self, budget: Option<Budget>, options: Option<&RunOptions>) {
+    pub(crate) fn apply_options(&mut self, budget: Option<Budget>, options: Option<&RunOptions>) {
         self.budget = budget.unwrap_or(self.budget);
         self.options = options.copied().unwrap_or(self.options);
     }

@@ -11,7 +11,7 @@ use super::{
 use crate::vars::Vars;
 
 /// Evaluates a tree.
-pub(super) fn value<'v>(term: &'v Term, vars: &'v Vars) -> Cow<'v, Value> {
+pub(super) fn evaluate<'v>(term: &'v Term, vars: &'v Vars) -> Cow<'v, Value> {
     match term {
         Term::Literal(value) => Cow::Borrowed(value),
         Term::Variable(path, default) => match (vars.get(path), default) {
@@ -23,22 +23,22 @@ pub(super) fn value<'v>(term: &'v Term, vars: &'v Vars) -> Cow<'v, Value> {
             (None, None) => Cow::Owned(Value::Null),
         },
         Term::List(terms) => {
-            Cow::Owned(terms.iter().map(|term| value(term, vars).into_owned()).collect())
+            Cow::Owned(terms.iter().map(|term| evaluate(term, vars).into_owned()).collect())
         }
-        Term::Not(term) => boolean(!truth(&value(term, vars))),
-        Term::All(terms) => boolean(terms.iter().all(|term| truth(&value(term, vars)))),
-        Term::Any(terms) => boolean(terms.iter().any(|term| truth(&value(term, vars)))),
+        Term::Not(term) => boolean(!is_truthy(&evaluate(term, vars))),
+        Term::All(terms) => boolean(terms.iter().all(|term| is_truthy(&evaluate(term, vars)))),
+        Term::Any(terms) => boolean(terms.iter().any(|term| is_truthy(&evaluate(term, vars)))),
         Term::Compare(comparison, a, b) => {
-            boolean(compare(*comparison, &value(a, vars), &value(b, vars)))
+            boolean(compare(*comparison, &evaluate(a, vars), &evaluate(b, vars)))
         }
         Term::Matches(term, pattern) => {
-            let value = value(term, vars);
+            let value = evaluate(term, vars);
             boolean(scalar_text(&value).is_some_and(|text| pattern.0.is_match(&text)))
         }
         Term::Exists(path) => boolean(vars.get(path).is_some()),
         Term::Call(function, arguments) => {
             let argument = |n: usize| {
-                arguments.get(n).map_or(Cow::Owned(Value::Null), |term| value(term, vars))
+                arguments.get(n).map_or(Cow::Owned(Value::Null), |term| evaluate(term, vars))
             };
             call(*function, &argument(0), &argument(1))
         }
@@ -46,7 +46,7 @@ pub(super) fn value<'v>(term: &'v Term, vars: &'v Vars) -> Cow<'v, Value> {
 }
 
 /// Returns whether a value counts as true on its own.
-pub(super) fn truth(value: &Value) -> bool {
+pub(super) fn is_truthy(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(value) => *value,
@@ -57,10 +57,10 @@ pub(super) fn truth(value: &Value) -> bool {
 }
 
 fn compare(comparison: Comparison, a: &Value, b: &Value) -> bool {
-    let is = |wanted: fn(Ordering) -> bool| order::compare(a, b).is_some_and(wanted);
+    let is = |wanted: fn(Ordering) -> bool| order::loosely_cmp(a, b).is_some_and(wanted);
     match comparison {
-        Comparison::Equal => order::equal(a, b),
-        Comparison::NotEqual => !order::equal(a, b),
+        Comparison::Equal => order::loosely_equal(a, b),
+        Comparison::NotEqual => !order::loosely_equal(a, b),
         Comparison::Less => is(Ordering::is_lt),
         Comparison::AtMost => is(Ordering::is_le),
         Comparison::Greater => is(Ordering::is_gt),
@@ -101,7 +101,7 @@ fn call<'v>(function: Function, a: &Value, b: &Value) -> Cow<'v, Value> {
 
 /// Returns whether a list has a value.
 fn has(list: &Value, value: &Value) -> bool {
-    list.as_array().is_some_and(|list| list.iter().any(|entry| order::equal(entry, value)))
+    list.as_array().is_some_and(|list| list.iter().any(|entry| order::loosely_equal(entry, value)))
 }
 
 fn texts(a: &Value, b: &Value, test: fn(&str, &str) -> bool) -> bool {

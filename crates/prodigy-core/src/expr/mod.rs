@@ -61,7 +61,7 @@ pub struct Expr {
 impl Expr {
     /// Reads an expression.
     pub fn parse(source: &str, place: ExprContext) -> Result<Self, ParseError> {
-        let (term, references) = parser::expression(source, place)?;
+        let (term, references) = parser::parse_expression(source, place)?;
         Ok(Self { source: source.to_owned(), term, references })
     }
 
@@ -71,13 +71,13 @@ impl Expr {
     }
 
     /// Evaluates the expression to true or false.
-    pub fn test(&self, vars: &Vars) -> bool {
-        eval::truth(&eval::value(&self.term, vars))
+    pub fn is_true(&self, vars: &Vars) -> bool {
+        eval::is_truthy(&eval::evaluate(&self.term, vars))
     }
 
     /// Evaluates the expression to a value.
-    pub fn value(&self, vars: &Vars) -> Value {
-        eval::value(&self.term, vars).into_owned()
+    pub fn evaluate(&self, vars: &Vars) -> Value {
+        eval::evaluate(&self.term, vars).into_owned()
     }
 
     /// Returns the variables that the expression reads and where it names them, in order.

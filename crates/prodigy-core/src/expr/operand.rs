@@ -9,7 +9,7 @@ use super::{
     ExprContext,
     ast::{Function, RegexPattern, Term},
     lexer::Token,
-    parser::{ExprParser, fault},
+    parser::{ExprParser, parse_error},
 };
 use crate::{
     diagnostic::ParseError,
@@ -43,7 +43,7 @@ impl ExprParser<'_> {
             Token::Symbol("(") => {
                 self.advance()?;
                 let inner = self.expression()?;
-                self.need_symbol(")")?;
+                self.expect_symbol(")")?;
                 Ok(inner)
             }
             Token::Symbol("[") => {
@@ -93,7 +93,7 @@ impl ExprParser<'_> {
                 Ok(Term::Variable(path, default))
             }
             ExprContext::Item => {
-                let written = if path.root == "item" { path } else { of_item(path) };
+                let written = if path.root == "item" { path } else { item_path(path) };
                 Err(ParseError {
                     range,
                     message: "`${…}` can only be used in `when`".to_owned(),
@@ -119,14 +119,14 @@ impl ExprParser<'_> {
                 self.advance()?;
             } else if self.take_symbol("[")? {
                 rest.push(self.index()?);
-                self.need_symbol("]")?;
+                self.expect_symbol("]")?;
             } else {
                 break;
             }
         }
         let path = VarPath { root: root.to_owned(), rest };
         let whole = self.place == ExprContext::When || path.root == "item";
-        Ok(if whole { path } else { of_item(path) })
+        Ok(if whole { path } else { item_path(path) })
     }
 
     /// Reads what stands in the brackets of a path.
@@ -151,7 +151,7 @@ impl ExprParser<'_> {
         while !self.take_symbol(close)? {
             values.push(self.expression()?);
             if !self.take_symbol(",")? {
-                self.need_symbol(close)?;
+                self.expect_symbol(close)?;
                 break;
             }
         }
@@ -162,9 +162,9 @@ impl ExprParser<'_> {
     fn call(&mut self, name: &str, range: Range<usize>) -> Result<Term, ParseError> {
         if name == "matches" {
             let text = self.expression()?;
-            self.need_symbol(",")?;
+            self.expect_symbol(",")?;
             let pattern = self.pattern()?;
-            self.need_symbol(")")?;
+            self.expect_symbol(")")?;
             return Ok(Term::Matches(Box::new(text), pattern));
         }
         let function = Function::ALL.iter().find(|(known, ..)| *known == name);
@@ -180,10 +180,10 @@ impl ExprParser<'_> {
             (Some((_, _, count)), given) => {
                 let plural = if *count == 1 { "" } else { "s" };
                 let message = format!("`{name}` takes {count} value{plural}, not {}", given.len());
-                Err(fault(range, message))
+                Err(parse_error(range, message))
             }
             (None, [Term::Variable(path, None)]) => Ok(Term::Exists(path.clone())),
-            (None, _) => Err(fault(range, "`exists` takes one path")),
+            (None, _) => Err(parse_error(range, "`exists` takes one path")),
         }
     }
 
@@ -194,7 +194,7 @@ impl ExprParser<'_> {
         };
         if self.patterns == PATTERNS {
             let message = format!("an expression can have at most {PATTERNS} patterns");
-            return Err(fault(self.range.clone(), message));
+            return Err(parse_error(self.range.clone(), message));
         }
         let regex =
             RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build().map_err(|error| {
@@ -205,7 +205,7 @@ impl ExprParser<'_> {
                 } else {
                     text.lines().last().unwrap_or_default().trim_start_matches("error: ")
                 };
-                fault(self.range.clone(), format!("the pattern cannot be used: {reason}"))
+                parse_error(self.range.clone(), format!("the pattern cannot be used: {reason}"))
             })?;
         self.patterns += 1;
         self.advance()?;
@@ -214,7 +214,7 @@ impl ExprParser<'_> {
 }
 
 /// Puts `item.` in front of a path.
-fn of_item(path: VarPath) -> VarPath {
+fn item_path(path: VarPath) -> VarPath {
     let mut rest = vec![PathSegment::Field(path.root)];
     rest.extend(path.rest);
     VarPath { root: "item".to_owned(), rest }

@@ -6,13 +6,14 @@ use serde_json::{Number, Value};
 
 /// Returns whether two values are equal, reading text as a number or a truth value if
 /// the other side is one.
-pub(super) fn equal(a: &Value, b: &Value) -> bool {
+pub(super) fn loosely_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| loosely_equal(a, b))
         }
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| equal(a, b)))
+            a.len() == b.len()
+                && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| loosely_equal(a, b)))
         }
         (a, b) => {
             let (a, b) = alike(a, b);
@@ -25,7 +26,7 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
 }
 
 /// Returns which of two values is greater, if they are two numbers or two texts.
-pub(super) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
+pub(super) fn loosely_cmp(a: &Value, b: &Value) -> Option<Ordering> {
     let (a, b) = alike(a, b);
     match (a.as_ref(), b.as_ref()) {
         (Value::Number(a), Value::Number(b)) => Some(numbers(a, b)),
@@ -39,13 +40,13 @@ pub(super) fn compare(a: &Value, b: &Value) -> Option<Ordering> {
 /// Texts go by the code points of their characters. Lists go by their first value that
 /// differs; mappings likewise, by keys in order. Unlike [`equal`], a text is never read as
 /// anything else: the order of three values must not depend on which two are looked at.
-pub(crate) fn total(a: &Value, b: &Value) -> Ordering {
+pub(crate) fn total_cmp(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
         (Value::Number(a), Value::Number(b)) => numbers(a, b),
         (Value::String(a), Value::String(b)) => a.cmp(b),
         (Value::Array(a), Value::Array(b)) => {
-            let differ = a.iter().zip(b).map(|(a, b)| total(a, b)).find(|order| order.is_ne());
+            let differ = a.iter().zip(b).map(|(a, b)| total_cmp(a, b)).find(|order| order.is_ne());
             differ.unwrap_or_else(|| a.len().cmp(&b.len()))
         }
         (Value::Object(a), Value::Object(b)) => {
@@ -59,7 +60,7 @@ pub(crate) fn total(a: &Value, b: &Value) -> Ordering {
             let differ = a
                 .iter()
                 .zip(&b)
-                .map(|((ka, a), (kb, b))| ka.cmp(kb).then_with(|| total(a, b)))
+                .map(|((ka, a), (kb, b))| ka.cmp(kb).then_with(|| total_cmp(a, b)))
                 .find(|order| order.is_ne());
             differ.unwrap_or_else(|| a.len().cmp(&b.len()))
         }
@@ -97,14 +98,14 @@ fn read<'v>(value: &'v Value, text: &str, like: &Value) -> Cow<'v, Value> {
     let read = match (like, text) {
         (Value::Bool(_), "true") => Some(Value::Bool(true)),
         (Value::Bool(_), "false") => Some(Value::Bool(false)),
-        (Value::Number(_), text) => number(text).map(Value::Number),
+        (Value::Number(_), text) => parse_number(text).map(Value::Number),
         _ => None,
     };
     read.map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
 /// Reads a number as JSON writes them, with every digit that a float can hold.
-pub(crate) fn number(text: &str) -> Option<Number> {
+pub(crate) fn parse_number(text: &str) -> Option<Number> {
     let number: Number = text.parse().ok()?;
     // The parser of JSON is fast, but the last digit of a float may be off.
     if number.is_f64() { Number::from_f64(text.parse().ok()?) } else { Some(number) }

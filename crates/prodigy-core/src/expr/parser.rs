@@ -29,7 +29,7 @@ const COMPARISONS: &[(&str, Comparison)] = &[
 pub(super) type ExprReferences = Vec<(VarPath, Range<usize>)>;
 
 /// Reads an expression that is all of the text.
-pub(super) fn expression(
+pub(super) fn parse_expression(
     source: &str,
     place: ExprContext,
 ) -> Result<(Term, ExprReferences), ParseError> {
@@ -61,10 +61,10 @@ pub(super) struct ExprParser<'text> {
 impl<'text> ExprParser<'text> {
     pub(super) fn new(source: &'text str, place: ExprContext) -> Result<Self, ParseError> {
         if source.len() > LONGEST {
-            return Err(fault(0..source.len(), "the expression is longer than 64 KiB"));
+            return Err(parse_error(0..source.len(), "the expression is longer than 64 KiB"));
         }
         if source.trim().is_empty() {
-            return Err(fault(0..source.len(), "the expression is empty"));
+            return Err(parse_error(0..source.len(), "the expression is empty"));
         }
         let mut lexer = Lexer::new(source);
         let (token, range) = lexer.next()?;
@@ -136,7 +136,7 @@ impl<'text> ExprParser<'text> {
             return Ok(left);
         };
         if self.at_comparison() {
-            let mut fault = fault(operator..self.range.end, "comparisons cannot be chained");
+            let mut fault = parse_error(operator..self.range.end, "comparisons cannot be chained");
             fault.help = Some("use parentheses, or `a < b && b < c`".to_owned());
             return Err(fault);
         }
@@ -148,7 +148,7 @@ impl<'text> ExprParser<'text> {
         let start = self.range.start;
         let list = self.operand()?;
         if matches!(list, Term::Literal(_)) {
-            let mut fault = fault(start..self.before, "`in` needs a list");
+            let mut fault = parse_error(start..self.before, "`in` needs a list");
             fault.help = Some("write `x in ['a', 'b']`".to_owned());
             return Err(fault);
         }
@@ -172,7 +172,7 @@ impl<'text> ExprParser<'text> {
     ) -> Result<T, ParseError> {
         if self.depth == DEEPEST {
             let message = format!("the expression is nested more than {DEEPEST} levels deep");
-            return Err(fault(self.range.clone(), message));
+            return Err(parse_error(self.range.clone(), message));
         }
         self.depth += 1;
         let result = read(self);
@@ -214,7 +214,7 @@ impl<'text> ExprParser<'text> {
     }
 
     /// Takes a symbol that must be there.
-    pub(super) fn need_symbol(&mut self, symbol: &str) -> Result<(), ParseError> {
+    pub(super) fn expect_symbol(&mut self, symbol: &str) -> Result<(), ParseError> {
         if self.take_symbol(symbol)? {
             return Ok(());
         }
@@ -231,11 +231,11 @@ impl<'text> ExprParser<'text> {
             Token::Symbol(symbol) => format!("`{symbol}`"),
             Token::End => "the end".to_owned(),
         };
-        fault(self.range.clone(), format!("expected {what}, found {found}"))
+        parse_error(self.range.clone(), format!("expected {what}, found {found}"))
     }
 }
 
 /// Creates a fault without help.
-pub(super) fn fault(range: Range<usize>, message: impl Into<String>) -> ParseError {
+pub(super) fn parse_error(range: Range<usize>, message: impl Into<String>) -> ParseError {
     ParseError { range, message: message.into(), help: None }
 }

@@ -67,7 +67,7 @@ impl SortBy {
 
     /// Returns what an item is put in order by.
     pub fn key(&self, vars: &Vars) -> SortKey {
-        SortKey(self.keys.iter().map(|key| eval::value(&key.term, vars).into_owned()).collect())
+        SortKey(self.keys.iter().map(|key| eval::evaluate(&key.term, vars).into_owned()).collect())
     }
 
     /// Returns which of two items comes first; equal items keep their order in a stable sort.
@@ -89,8 +89,8 @@ impl SortTerm {
             (true, false) => Ordering::Greater,
             (false, true) if self.nulls_first => Ordering::Greater,
             (false, true) => Ordering::Less,
-            (false, false) if self.descending => order::total(b, a),
-            (false, false) => order::total(a, b),
+            (false, false) if self.descending => order::total_cmp(b, a),
+            (false, false) => order::total_cmp(a, b),
         }
     }
 }

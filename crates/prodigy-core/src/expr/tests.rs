@@ -31,7 +31,7 @@ fn check(place: ExprContext, cases: &[(&str, bool)]) {
     let vars = example();
     for (source, expected) in cases {
         let expr = Expr::parse(source, place).unwrap_or_else(|fault| panic!("{source}: {fault:?}"));
-        assert_eq!(expr.test(&vars), *expected, "{source}");
+        assert_eq!(expr.is_true(&vars), *expected, "{source}");
         assert_eq!(expr.source(), *source);
     }
 }
@@ -206,7 +206,7 @@ fn an_expression_has_a_value() {
         "[1, 'a', name]",
     ]
     .iter()
-    .map(|source| Expr::parse(source, ExprContext::Item).unwrap().value(&example()).to_string())
+    .map(|source| Expr::parse(source, ExprContext::Item).unwrap().evaluate(&example()).to_string())
     .collect();
     insta::assert_snapshot!(values.join("\n"), @r#"
     ["x","y",3]
@@ -353,7 +353,7 @@ fn a_bad_expression_says_what_is_wrong_and_where() {
 fn long_and_deep_expressions_are_refused_before_they_hurt() {
     let long = "a || ".repeat(13_000) + "a";
     assert!(long.len() < 65_536);
-    assert!(!Expr::parse(&long, ExprContext::Item).unwrap().test(&example()));
+    assert!(!Expr::parse(&long, ExprContext::Item).unwrap().is_true(&example()));
     let longer = "a || ".repeat(14_000) + "a";
     insta::assert_snapshot!(Expr::parse(&longer, ExprContext::Item).unwrap_err().message, @"the expression is longer than 64 KiB");
     for nested in ["!", "not ", "(", "[", "length("] {

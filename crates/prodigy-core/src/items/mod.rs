@@ -21,8 +21,8 @@ use serde_json::{
 };
 
 pub use error::Error;
-pub use none::why_none;
-pub use read::read;
+pub use none::explain_empty_selection;
+pub use read::read_items;
 pub use select::{Item, Selection, select};
 
 /// The form an input is written in.
@@ -47,9 +47,9 @@ impl InputFormat {
     /// Returns the form of an input that is given by its file's name, or by none.
     ///
     /// Without an ending the text itself tells.
-    pub fn of_given(path: Option<&Path>) -> Result<Self, Error> {
+    pub fn from_file_name(path: Option<&Path>) -> Result<Self, Error> {
         match path.filter(|path| path.extension().is_some()) {
-            Some(path) => Self::of_path(path),
+            Some(path) => Self::from_path(path),
             None => Ok(Self::Output),
         }
     }
@@ -58,7 +58,7 @@ impl InputFormat {
     ///
     /// An ending that says something else is an error: taken as lines, a YAML
     /// file would start an agent for each of its lines.
-    pub fn of_path(path: &Path) -> Result<Self, Error> {
+    pub fn from_path(path: &Path) -> Result<Self, Error> {
         let Some(extension) = path.extension() else { return Ok(Self::Lines) };
         match extension.to_string_lossy().to_ascii_lowercase().as_str() {
             "json" => Ok(Self::Json),
@@ -72,7 +72,7 @@ impl InputFormat {
 }
 
 /// Returns whether a text was meant to be the name of a file.
-pub fn is_path(text: &str) -> bool {
+pub fn looks_like_path(text: &str) -> bool {
     let known = ["json", "jsonl", "ndjson", "csv", "tsv", "txt"];
     let extension = Path::new(text).extension().and_then(|extension| extension.to_str());
     let is_known = extension.is_some_and(|extension| known.contains(&extension));
@@ -99,13 +99,13 @@ enum RawItemsKind {
 
 impl RawItems<'_> {
     /// Takes a list that stands in the workflow. A path sees it as one document.
-    pub fn of_values(values: Vec<Value>) -> Result<Self, Error> {
+    pub fn from_values(values: Vec<Value>) -> Result<Self, Error> {
         let document = to_raw_value(&Value::Array(values)).map_err(Error::Unwritable)?;
         Ok(Self { form: RawItemsKind::Documents, values: vec![Cow::Owned(document)] })
     }
 
     /// Takes texts, such as the names of files.
-    pub fn of_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, Error> {
+    pub fn from_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, Error> {
         let values = texts.into_iter().map(|text| to_raw_value(text.as_ref()).map(Cow::Owned));
         let values = values.collect::<Result<_, _>>().map_err(Error::Unwritable)?;
         Ok(Self { form: RawItemsKind::Plain, values })

@@ -9,7 +9,11 @@ use super::{
 ///
 /// A job that does nothing looks like one that is done, so somebody has to say which
 /// part of the selection let nothing through.
-pub fn why_none(input: RawItems<'_>, selection: &Selection, from: &str) -> Result<String, Error> {
+pub fn explain_empty_selection(
+    input: RawItems<'_>,
+    selection: &Selection,
+    from: &str,
+) -> Result<String, Error> {
     let values = extract(input, selection.json_path.as_ref())?;
     let found = values.len();
     if found == 0 {
@@ -40,14 +44,14 @@ mod tests {
     use super::*;
     use crate::{
         expr::Expr,
-        items::{InputFormat, read, select},
+        items::{InputFormat, read_items, select},
         json_path::JsonPath,
     };
 
     fn why(input: &str, selection: &Selection) -> String {
-        let items = || read(input.as_bytes(), InputFormat::Json).unwrap();
+        let items = || read_items(input.as_bytes(), InputFormat::Json).unwrap();
         assert!(select(items(), selection).unwrap().is_empty());
-        why_none(items(), selection, "`a.json`").unwrap()
+        explain_empty_selection(items(), selection, "`a.json`").unwrap()
     }
 
     #[test]

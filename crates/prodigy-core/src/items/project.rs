@@ -21,7 +21,7 @@ const NOTHING: &FieldProjection =
 
 impl FieldProjection {
     /// Wants what some variables lead to.
-    pub(super) fn of<'p>(paths: impl IntoIterator<Item = &'p VarPath>) -> Self {
+    pub(super) fn for_paths<'p>(paths: impl IntoIterator<Item = &'p VarPath>) -> Self {
         let mut wanted = Self::default();
         for path in paths {
             let mut place = &mut wanted;
@@ -39,7 +39,7 @@ impl FieldProjection {
     /// Reads an item and returns what expressions see of it.
     ///
     /// All of the item is checked: a chosen item must be readable as a value later on.
-    pub(super) fn vars(&self, item: &str) -> serde_json::Result<Vars> {
+    pub(super) fn read_vars(&self, item: &str) -> serde_json::Result<Vars> {
         let mut reader = serde_json::Deserializer::from_str(item);
         let mut vars = Vars::default();
         vars.set("item", self.deserialize(&mut reader)?);

@@ -9,7 +9,7 @@ use super::{Error, InputFormat, RawItems, RawItemsKind, csv};
 /// Reads an input.
 ///
 /// A byte order mark at the start and blank lines between records do not count.
-pub fn read(bytes: &[u8], kind: InputFormat) -> Result<RawItems<'_>, Error> {
+pub fn read_items(bytes: &[u8], kind: InputFormat) -> Result<RawItems<'_>, Error> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
@@ -23,7 +23,7 @@ pub fn read(bytes: &[u8], kind: InputFormat) -> Result<RawItems<'_>, Error> {
         InputFormat::Tsv => rows(text, '\t'),
         InputFormat::Output if looks_like_json(text) => documents(text),
         InputFormat::Lines | InputFormat::Output => {
-            RawItems::of_texts(text.lines().filter(|line| !line.trim().is_empty()))
+            RawItems::from_texts(text.lines().filter(|line| !line.trim().is_empty()))
         }
     }
 }

@@ -116,10 +116,10 @@ pub(super) fn extract<'a>(
     for document in &input.values {
         match document {
             Cow::Borrowed(document) => {
-                items.extend(path.items(document)?.into_iter().map(Cow::Borrowed));
+                items.extend(path.select_items(document)?.into_iter().map(Cow::Borrowed));
             }
             Cow::Owned(document) => {
-                let parts = path.items(document)?.into_iter();
+                let parts = path.select_items(document)?.into_iter();
                 items.extend(parts.map(|part| Cow::Owned(part.to_owned())));
             }
         }
@@ -137,15 +137,15 @@ pub(super) fn filter<'a>(
     let mut paths: Vec<VarPath> =
         expressions.flat_map(Expr::references).map(|(path, _)| path).collect();
     paths.extend(sort_by.iter().flat_map(SortBy::references).cloned());
-    let wanted = FieldProjection::of(&paths);
+    let wanted = FieldProjection::for_paths(&paths);
     let mut candidates = Vec::new();
     for (index, data) in values.into_iter().enumerate() {
         let position = index + 1;
-        let vars = wanted.vars(data.get());
+        let vars = wanted.read_vars(data.get());
         let vars = vars.map_err(|source| Error::BadItem { position, source })?;
-        if filter.as_ref().is_none_or(|filter| filter.test(&vars)) {
+        if filter.as_ref().is_none_or(|filter| filter.is_true(&vars)) {
             let sort_key = sort_by.as_ref().map(|keys| keys.key(&vars));
-            let identity = distinct.as_ref().map(|distinct| DistinctKey(distinct.value(&vars)));
+            let identity = distinct.as_ref().map(|distinct| DistinctKey(distinct.evaluate(&vars)));
             candidates.push(ItemCandidate { position, data, sort_key, identity });
         }
     }
@@ -160,7 +160,7 @@ fn name(chosen: Vec<ItemCandidate<'_>>, item_key: Option<&Expr>) -> Result<Vec<I
     for (index, candidate) in chosen.into_iter().enumerate() {
         let id = match &mut keys {
             Some(keys) => keys.id(&candidate)?,
-            None => ItemId::at(index + 1, total),
+            None => ItemId::from_position(index + 1, total),
         };
         items.push(Item { id, index: index + 1, data: on_one_line(candidate.data)? });
     }
@@ -178,20 +178,20 @@ impl<'e> ItemKeys<'e> {
     fn new(expression: Option<&'e Expr>) -> Option<Self> {
         let expression = expression?;
         let references = expression.references();
-        let wanted = FieldProjection::of(references.iter().map(|(path, _)| path));
+        let wanted = FieldProjection::for_paths(references.iter().map(|(path, _)| path));
         Some(Self { expression, wanted, positions: HashMap::new() })
     }
 
     fn id(&mut self, candidate: &ItemCandidate<'_>) -> Result<ItemId, Error> {
         let position = candidate.position;
-        let vars = self.wanted.vars(candidate.data.get());
+        let vars = self.wanted.read_vars(candidate.data.get());
         let vars = vars.map_err(|source| Error::BadItem { position, source })?;
-        let key = value_text(&self.expression.value(&vars));
+        let key = value_text(&self.expression.evaluate(&vars));
         if key.is_empty() {
             let item_key = self.expression.source().to_owned();
             return Err(Error::NoKey { position, item_key });
         }
-        let id = ItemId::of_key(&key);
+        let id = ItemId::from_key(&key);
         match self.positions.insert(key.clone(), position) {
             None => Ok(id),
             Some(other) => {
@@ -232,7 +232,7 @@ struct DistinctKey(Value);
 
 impl Ord for DistinctKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        order::total(&self.0, &other.0)
+        order::total_cmp(&self.0, &other.0)
     }
 }
 

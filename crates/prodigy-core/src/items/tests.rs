@@ -17,7 +17,7 @@ fn expr(source: &str) -> Expr {
 
 /// Reads an input and shows what comes out: the items, or the error.
 fn shown(input: impl AsRef<[u8]>, kind: InputFormat, selection: &Selection) -> String {
-    let items = read(input.as_ref(), kind).and_then(|items| select(items, selection));
+    let items = read_items(input.as_ref(), kind).and_then(|items| select(items, selection));
     match items {
         Ok(items) => items.iter().fold(String::new(), |mut text, item| {
             writeln!(text, "{} {} {}", item.index, item.id, item.data).unwrap();
@@ -50,7 +50,7 @@ const PEOPLE: &str = r#"[
 ]"#;
 
 fn people(selection: &Selection) -> String {
-    match select(read(PEOPLE.as_bytes(), InputFormat::Json).unwrap(), selection) {
+    match select(read_items(PEOPLE.as_bytes(), InputFormat::Json).unwrap(), selection) {
         Ok(items) => {
             let name = |item: &Item| {
                 let item = serde_json::from_str::<Value>(item.data.get()).unwrap();
@@ -136,7 +136,7 @@ fn a_key_names_its_item() {
 fn ids_are_as_wide_as_the_last_one() {
     let ids = |count: usize| {
         let items =
-            select(RawItems::of_texts(vec!["x"; count]).unwrap(), &Selection::default()).unwrap();
+            select(RawItems::from_texts(vec!["x"; count]).unwrap(), &Selection::default()).unwrap();
         format!("{} {}", items[0].id, items[count - 1].id)
     };
     assert_eq!(ids(999), "item-001 item-999");
@@ -196,7 +196,7 @@ fn a_hundred_thousand_items_are_chosen_in_two_seconds() {
         ..at("$.items[*]")
     };
     let start = std::time::Instant::now();
-    let items = read(input.as_bytes(), InputFormat::Json).unwrap();
+    let items = read_items(input.as_bytes(), InputFormat::Json).unwrap();
     let read = start.elapsed();
     let chosen = select(items, &selection).unwrap();
     let took = start.elapsed();

@@ -29,7 +29,7 @@ impl AgentActivity {
     }
 
     /// Applies a record about the agent.
-    pub fn hear(&mut self, record: &EventRecord) {
+    pub fn apply(&mut self, record: &EventRecord) {
         self.heard = record.timestamp;
         if let Event::AgentToolUsed { tool, about, .. } = &record.event {
             self.tool = Some((tool.clone(), about.clone()));

@@ -29,7 +29,7 @@ impl Job {
     /// Applies a pause of the job.
     pub(super) fn pause(&mut self, reason: PauseReason, message: &str) {
         if let Some(map) = &mut self.map {
-            map.release(false);
+            map.release_in_flight(false);
         }
         if let Some(quota) = &mut self.quota {
             quota.probe = None;
@@ -55,7 +55,7 @@ impl Job {
     /// Applies an event about the effects of the job's own steps.
     pub(super) fn apply_effect(&mut self, event: &Event) {
         if let Event::JournalEndLost { .. } = event {
-            self.lose_end();
+            self.apply_lost_end();
         } else {
             self.ledger.apply(event);
         }
@@ -69,7 +69,7 @@ impl Job {
             return;
         };
         if let Some(started) = &mut self.started {
-            started.change(*budget, options.as_deref());
+            started.apply_options(*budget, options.as_deref());
             started.found = found.as_deref().cloned().or(started.found.take());
             started.retarget(into.as_deref());
         }
@@ -95,28 +95,28 @@ impl Job {
             started.steps = workflow.steps;
             started.setup_steps = workflow.setup_steps;
             started.reduce_steps = workflow.reduce_steps;
-            self.take_over(workflow);
+            self.apply_workflow_change(workflow);
         }
         if let Some(map) = &mut self.map {
             if is_changed {
                 map.forget_suspended();
             }
-            map.release(true);
-            map.forgive();
+            map.release_in_flight(true);
+            map.reset_failure_limits();
         }
     }
 
     /// Applies the loss of the journal's end: it is unknown which effects were made since.
-    pub(super) fn lose_end(&mut self) {
+    pub(super) fn apply_lost_end(&mut self) {
         self.end_lost = true;
-        self.ledger.lose_end();
-        self.carried.values_mut().for_each(EffectLedger::lose_end);
+        self.ledger.mark_end_lost();
+        self.carried.values_mut().for_each(EffectLedger::mark_end_lost);
         let items = self.map.iter_mut().flat_map(|map| &mut map.items);
-        items.filter_map(|item| item.ledger.as_mut()).for_each(|ledger| ledger.lose_end());
+        items.filter_map(|item| item.ledger.as_mut()).for_each(|ledger| ledger.mark_end_lost());
     }
 
     /// Applies a changed workflow: its finished steps and the new identities of steps with effects.
-    fn take_over(&mut self, workflow: &WorkflowChange) {
+    fn apply_workflow_change(&mut self, workflow: &WorkflowChange) {
         self.ledger.rename(&workflow.renamed);
         self.carried.values_mut().for_each(|ledger| ledger.rename(&workflow.renamed));
         if let Some(map) = &mut self.map {
@@ -129,7 +129,7 @@ impl Job {
     }
 
     /// Keeps the record of an effect whose item is not known yet; returns true if it is one.
-    pub(super) fn keep_for_later(&mut self, record: &EventRecord) -> bool {
+    pub(super) fn defer_effect(&mut self, record: &EventRecord) -> bool {
         let Some(id) = &record.item_id else { return false };
         let is_known = self.map.as_ref().is_some_and(|map| map.find(id).is_some());
         if is_known || !matches!(record.event, crate::effect_news!()) {
@@ -140,7 +140,7 @@ impl Job {
     }
 
     /// Gives an item that was just chosen the effects that were carried over for it.
-    pub(super) fn hand_over(&mut self, record: &EventRecord) {
+    pub(super) fn apply_deferred_effects(&mut self, record: &EventRecord) {
         let (Event::ItemQueued {}, Some(id)) = (&record.event, &record.item_id) else { return };
         let Some(ledger) = self.carried.remove(id) else { return };
         if let Some(map) = &mut self.map {
@@ -159,7 +159,7 @@ impl Job {
         self.phases_done.retain(|phase| !again(phase));
         for (phase, steps) in [(PhaseName::Reduce, "reduce"), (PhaseName::Merge, "merge")] {
             if again(&phase) {
-                self.ledger.begin_again(steps);
+                self.ledger.reopen_phase(steps);
             }
         }
         if is_over {

@@ -6,7 +6,7 @@ use super::{
     Decision, ItemStage, JobAction,
     items::{ItemAction, MapSettings},
     map::{CommitRange, ItemState, MergeConflict},
-    verdict::{MapContext, about},
+    verdict::{MapContext, item_event},
 };
 use crate::{
     Timestamp,
@@ -73,7 +73,7 @@ impl MapContext<'_> {
         let Some((item, commits)) = self.merging(at) else { return Decision::default() };
         let commits = commits.commits;
         let event = Event::WorktreeMerged { source, target, commit: tip, commits };
-        Decision { facts: vec![about(item, None, event)], tick: true, ..Decision::default() }
+        Decision { facts: vec![item_event(item, None, event)], tick: true, ..Decision::default() }
     }
 
     /// Does once what the workflow says about conflicts, and gives the item up after that.
@@ -85,28 +85,28 @@ impl MapContext<'_> {
         let resolver = rule.resolver().filter(|_| is_first && !paths.is_empty());
         let resolver = resolver.map(str::to_owned);
         let (is_resolved, message) = (resolver.is_some(), in_words(&paths));
-        let conflict = about(item, None, Event::MergeConflict { target, paths, resolver });
+        let conflict = item_event(item, None, Event::MergeConflict { target, paths, resolver });
         if is_resolved {
             return Decision { facts: vec![conflict], tick: true, ..Decision::default() };
         }
-        if *rule == OnConflict::Rerun && is_first && !item.is_uncertain() {
+        if *rule == OnConflict::Rerun && is_first && !item.has_open_effects() {
             let reason = "its commits conflict with what was merged meanwhile";
-            return self.again(at, vec![conflict], reason);
+            return self.retry_now(at, vec![conflict], reason);
         }
         let facts = vec![conflict, dead(item, None, Failure::new(MERGE, message))];
         Decision { facts, tick: true, ..Decision::default() }
     }
 
     /// Tries an item whose commits could not be merged again, at once.
-    pub(super) fn again(&self, at: u32, mut facts: Vec<NewEvent>, reason: &str) -> Decision {
+    pub(super) fn retry_now(&self, at: u32, mut facts: Vec<NewEvent>, reason: &str) -> Decision {
         let Some((item, _)) = self.merging(at) else { return Decision::default() };
         let (attempt, delay) = (item.attempts + 1, Duration::ZERO);
-        facts.push(self.retrying(item, attempt, delay, reason.to_owned()));
+        facts.push(self.retry_event(item, attempt, delay, reason.to_owned()));
         Decision { facts, tick: true, ..Decision::default() }
     }
 
     /// Has the commit merged that resolves an item's conflict.
-    pub(super) fn resolved(
+    pub(super) fn conflict_resolved(
         &self,
         agent: AgentId,
         at: u32,
@@ -119,7 +119,7 @@ impl MapContext<'_> {
         let merging =
             CommitRange { base: conflict.commits.base.clone(), head: commit.clone(), commits };
         let event = Event::ResolutionCompleted { commit, commits, duration_ms, cost_usd };
-        let facts = vec![about(item, Some(agent), event)];
+        let facts = vec![item_event(item, Some(agent), event)];
         let release = ItemAction::Release { agent, failed: false };
         let merge = ItemAction::Merge { item: at, commits: merging };
         let actions = [release, merge].map(JobAction::Item).into();
@@ -127,7 +127,7 @@ impl MapContext<'_> {
     }
 
     /// Gives an item up whose conflict could not be resolved.
-    pub(super) fn unresolved(
+    pub(super) fn resolution_failed(
         &self,
         agent: AgentId,
         at: u32,
@@ -143,7 +143,7 @@ impl MapContext<'_> {
         );
         let death = Failure { kind: MERGE, message: why, ..failure.clone() };
         let event = Event::ResolutionFailed { failure, duration_ms, cost_usd };
-        let facts = vec![about(item, Some(agent), event), dead(item, Some(agent), death)];
+        let facts = vec![item_event(item, Some(agent), event), dead(item, Some(agent), death)];
         let release = JobAction::Item(ItemAction::Release { agent, failed: true });
         Decision { facts, actions: vec![release], tick: true, wake: None }
     }
@@ -154,7 +154,7 @@ const MERGE: ReasonCode = ReasonCode::MergeConflict;
 /// Begins to resolve the conflict of an item; returns whether an agent is busy with it.
 ///
 /// The workflow may have been changed since the conflict was found.
-pub(super) fn take_up(
+pub(super) fn start_resolution(
     decision: &mut Decision,
     (at, item, conflict): (u32, &ItemState, &MergeConflict),
     agent: AgentId,
@@ -163,7 +163,7 @@ pub(super) fn take_up(
 ) -> bool {
     if let Some(resolver) = rules.on_conflict.resolver() {
         let (resolver, attempt) = (resolver.to_owned(), item.attempts);
-        decision.facts.push(about(
+        decision.facts.push(item_event(
             item,
             Some(agent),
             Event::ResolutionStarted { resolver, attempt },
@@ -174,11 +174,11 @@ pub(super) fn take_up(
         return true;
     }
     decision.tick = true;
-    decision.facts.push(if *rules.on_conflict == OnConflict::Rerun && !item.is_uncertain() {
+    decision.facts.push(if *rules.on_conflict == OnConflict::Rerun && !item.has_open_effects() {
         let reason = "no agent resolves conflicts any more".to_owned();
         let event =
             Event::AgentRetrying { attempt: item.attempts + 1, delay_ms: 0, retry_at: now, reason };
-        about(item, None, event)
+        item_event(item, None, event)
     } else {
         dead(item, None, Failure::new(MERGE, in_words(&conflict.paths)))
     });
@@ -196,5 +196,5 @@ fn in_words(paths: &[String]) -> String {
 
 /// Gives an item up.
 fn dead(item: &ItemState, agent: Option<AgentId>, failure: Failure) -> NewEvent {
-    about(item, agent, Event::ItemDeadLettered { attempts: item.attempts, failure })
+    item_event(item, agent, Event::ItemDeadLettered { attempts: item.attempts, failure })
 }

@@ -47,7 +47,7 @@ struct PendingCost {
 
 impl PendingCost {
     /// Cuts the work off; returns the amount that is lost.
-    fn cut_off(&mut self) -> f64 {
+    fn suspend(&mut self) -> f64 {
         let lost_usd = self.cost_usd - self.kept_usd;
         self.cost_usd = self.kept_usd;
         lost_usd
@@ -80,12 +80,12 @@ impl CostSummary {
             }
         } else if let Event::JobResumed { workflow, .. } = &record.event {
             if workflow.as_ref().is_some_and(|workflow| !workflow.same_steps) {
-                self.start_over();
+                self.restart_suspended();
             }
-            self.cut_off();
+            self.end_run();
             self.is_over = false;
         } else if let Event::JobPaused { .. } | Event::JobFailed { .. } = &record.event {
-            self.cut_off();
+            self.end_run();
             self.is_over = true;
         } else if let Some(item) = &record.item_id {
             self.apply_to_item(item, &record.event);
@@ -122,7 +122,7 @@ impl CostSummary {
             let open = self.items.entry(item.clone()).or_default();
             open.kept_usd = open.cost_usd;
         } else if let Event::AgentReleased { .. } | Event::AgentStarted { .. } = event {
-            self.lost_usd += self.items.get_mut(item).map_or(0.0, PendingCost::cut_off);
+            self.lost_usd += self.items.get_mut(item).map_or(0.0, PendingCost::suspend);
         } else if is_end_of_attempt(event) {
             self.lost_usd += self.items.remove(item).map_or(0.0, |open| open.cost_usd);
         }
@@ -145,17 +145,17 @@ impl CostSummary {
 
     /// Applies the end or the crash of a run: the amounts of work in flight are lost, except for
     /// suspended work.
-    fn cut_off(&mut self) {
-        self.lost_usd += self.step.cut_off();
+    fn end_run(&mut self) {
+        self.lost_usd += self.step.suspend();
         let lost_usd = &mut self.lost_usd;
         self.items.retain(|_, open| {
-            *lost_usd += if open.is_merging { 0.0 } else { open.cut_off() };
+            *lost_usd += if open.is_merging { 0.0 } else { open.suspend() };
             open.is_merging || open.kept_usd > 0.0
         });
     }
 
     /// Restarts suspended work: its amounts are not kept any more.
-    fn start_over(&mut self) {
+    fn restart_suspended(&mut self) {
         self.step.kept_usd = 0.0;
         self.items.values_mut().for_each(|open| open.kept_usd = 0.0);
     }

@@ -5,7 +5,7 @@ use super::{
     conflict::AttemptCost,
     items::ItemAction,
     map::ItemState,
-    verdict::{MapContext, SuspendedAttempt, about},
+    verdict::{MapContext, SuspendedAttempt, item_event},
 };
 use crate::{
     event::{AgentFailed, Event, FailureDecision, NewEvent},
@@ -16,23 +16,23 @@ use crate::{
 impl MapContext<'_> {
     /// Puts an item back whose attempt, handler or resolution was cut off. Nothing is charged to
     /// it, and it keeps what it has.
-    pub(super) fn cut_off(&self, agent: AgentId, at: u32, cut: SuspendedAttempt) -> Decision {
-        let Some(item) = self.busy_with(agent, at) else { return Decision::default() };
+    pub(super) fn suspend_item(&self, agent: AgentId, at: u32, cut: SuspendedAttempt) -> Decision {
+        let Some(item) = self.item_of_agent(agent, at) else { return Decision::default() };
         let SuspendedAttempt { cut_off, work, took, secured } = cut;
         let reason = cut_off.message();
         let is_attempt = matches!(item.stage, ItemStage::Running { .. });
-        let work = cut_off.suspend(work);
+        let work = cut_off.suspended_work(work);
         let (before, quota) = (item.suspended.as_deref(), self.surroundings.spending.quota);
-        let failure = if item.is_uncertain() && is_attempt {
+        let failure = if item.has_open_effects() && is_attempt {
             // Nobody knows how far it had come, so it cannot just be made again.
             Some(Failure::new(ReasonCode::Interrupted, reason.clone()))
         } else {
-            SuspendedWork::exhausted(before, &work, quota, &reason)
+            SuspendedWork::restart_limit_failure(before, &work, quota, &reason)
         };
-        let paused = cut_off.pause(self.job, None, self.surroundings);
+        let paused = cut_off.pause_event(self.job, None, self.surroundings);
         let paused = paused.map(NewEvent::from);
         if let Some(failure) = failure {
-            let mut decision = self.end_cut_off(agent, at, item, failure, took, secured);
+            let mut decision = self.finish_suspended(agent, at, item, failure, took, secured);
             // Until it has failed for good, the outcome comes once more.
             let is_over = !decision.facts.is_empty();
             decision.facts.extend(paused.filter(|_| is_over));
@@ -40,24 +40,24 @@ impl MapContext<'_> {
         }
         let mut facts = Vec::new();
         if work.is_worth_recording() {
-            facts.push(about(item, Some(agent), Event::WorkSuspended(Box::new(work))));
+            facts.push(item_event(item, Some(agent), Event::WorkSuspended(Box::new(work))));
         }
         let AttemptCost { duration_ms, cost_usd } = took;
         let event = Event::AgentReleased { reason, duration_ms, cost_usd };
-        facts.push(about(item, Some(agent), event));
+        facts.push(item_event(item, Some(agent), event));
         facts.extend(paused);
         let release = ItemAction::Release { agent, failed: false };
         Decision { facts, actions: vec![JobAction::Item(release)], tick: true, wake: None }
     }
 
     /// Returns an item that this agent is busy with.
-    fn busy_with(&self, agent: AgentId, at: u32) -> Option<&ItemState> {
+    fn item_of_agent(&self, agent: AgentId, at: u32) -> Option<&ItemState> {
         let is_busy = self.map.running().get(&agent) == Some(&at);
         self.map.item(at).filter(|_| is_busy)
     }
 
     /// Ends what an agent was busy with for good.
-    fn end_cut_off(
+    fn finish_suspended(
         &self,
         agent: AgentId,
         at: u32,
@@ -67,17 +67,17 @@ impl MapContext<'_> {
         secured: bool,
     ) -> Decision {
         let secure =
-            || Decision::act(JobAction::Item(ItemAction::Secure { agent, goes_on: false }));
+            || Decision::perform(JobAction::Item(ItemAction::Secure { agent, goes_on: false }));
         if let ItemStage::Handling { failed, .. } = &item.stage {
             if !secured {
                 return secure();
             }
             // Older versions did not record why the attempt failed.
             let why = failed.as_ref().map_or_else(|| failure.clone(), |it| it.failure.clone());
-            return self.handled(agent, at, why, Some(failure));
+            return self.handler_finished(agent, at, why, Some(failure));
         }
         if let ItemStage::Resolving { .. } = &item.stage {
-            return self.unresolved(agent, at, failure, took);
+            return self.resolution_failed(agent, at, failure, took);
         }
         let AttemptCost { duration_ms, cost_usd } = took;
         let failed = AgentFailed {
@@ -90,6 +90,6 @@ impl MapContext<'_> {
             cost_usd,
             then: FailureDecision::DeadLetter,
         };
-        self.give_up(agent, at, failed, secured)
+        self.dead_letter_item(agent, at, failed, secured)
     }
 }

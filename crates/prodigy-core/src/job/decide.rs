@@ -5,7 +5,7 @@ use super::{
     items::{ItemAction, ItemInput, MapSettings},
     position::top_level_path,
     spending::{self, SpendContext},
-    suspension::{SuspensionCause, step_cut_off},
+    suspension::{SuspensionCause, suspend_step},
 };
 use crate::{
     Timestamp,
@@ -181,7 +181,7 @@ pub struct Decision {
 
 impl Decision {
     /// Writes something and goes on.
-    pub(super) fn note(events: Vec<Event>) -> Self {
+    pub(super) fn record(events: Vec<Event>) -> Self {
         let facts = events.into_iter().map(NewEvent::from).collect();
         Self { facts, tick: true, ..Self::default() }
     }
@@ -193,7 +193,7 @@ impl Decision {
     }
 
     /// Does something without writing anything.
-    pub(super) fn act(action: JobAction) -> Self {
+    pub(super) fn perform(action: JobAction) -> Self {
         Self { actions: vec![action], ..Self::default() }
     }
 }
@@ -228,32 +228,34 @@ pub struct DecisionContext<'a> {
 /// between leaves a journal that says what was about to happen.
 pub fn decide(job: &Job, input: JobInput, surroundings: DecisionContext<'_>) -> Decision {
     match input {
-        JobInput::Begin => dispatch::begin(job),
+        JobInput::Begin => dispatch::resume_merges(job),
         // What is under way will say when it is over.
         JobInput::Tick if surroundings.busy => Decision::default(),
-        JobInput::Tick => go_on(job, surroundings),
+        JobInput::Tick => next_step(job, surroundings),
         JobInput::TreeReady { path, branch, commit } => {
-            Decision::note(vec![Event::WorktreeCreated { path, branch, commit }])
+            Decision::record(vec![Event::WorktreeCreated { path, branch, commit }])
         }
         JobInput::Inside(fact) => {
             // What is spent may be too much for what is under way.
             let tick = matches!(fact.event, Event::AgentUsage { .. });
-            let lifted = spending::lifted(job, &fact);
+            let lifted = spending::quota_lifted(job, &fact);
             let facts = [fact].into_iter().chain(lifted).collect();
             Decision { facts, tick, ..Decision::default() }
         }
         JobInput::Item(input) => match (&job.map, surroundings.rules) {
             (_, None) => Decision::default(),
-            (Some(_), Some(rules)) => super::items::hear(job, input, rules, surroundings),
-            (None, Some(rules)) => super::items::choose(input, rules),
+            (Some(_), Some(rules)) => {
+                super::items::handle_item_input(job, input, rules, surroundings)
+            }
+            (None, Some(rules)) => super::items::handle_selection(input, rules),
         },
         JobInput::TreeSynced(snapshot) => match job.next_phase() {
-            Some(phase) => Decision::note(vec![Event::PhaseStarted { phase, snapshot }]),
+            Some(phase) => Decision::record(vec![Event::PhaseStarted { phase, snapshot }]),
             None => Decision::default(),
         },
-        JobInput::StepDone(step) => Decision::note(vec![Event::StepCompleted(step)]),
+        JobInput::StepDone(step) => Decision::record(vec![Event::StepCompleted(step)]),
         JobInput::StepSkipped { step, id, name, when } => {
-            Decision::note(vec![Event::StepSkipped { step, id, name, when }])
+            Decision::record(vec![Event::StepSkipped { step, id, name, when }])
         }
         JobInput::StepFailed { step, attempt, failure, duration_ms, log } => {
             let mut events = Vec::new();
@@ -267,14 +269,14 @@ pub fn decide(job: &Job, input: JobInput, surroundings: DecisionContext<'_>) -> 
             Decision::finish(events, RunOutcome::Failed)
         }
         JobInput::StepCutOff { step, cut_off, work } => {
-            step_cut_off(job, step, cut_off, *work, surroundings)
+            suspend_step(job, step, cut_off, *work, surroundings)
         }
         JobInput::Merged { source, target, commit, commits } => {
             let merged = Event::WorktreeMerged { source, target, commit, commits };
-            Decision::note(vec![merged, Event::PhaseCompleted { phase: PhaseName::Merge }])
+            Decision::record(vec![merged, Event::PhaseCompleted { phase: PhaseName::Merge }])
         }
         JobInput::NothingToMerge => {
-            Decision::note(vec![Event::PhaseCompleted { phase: PhaseName::Merge }])
+            Decision::record(vec![Event::PhaseCompleted { phase: PhaseName::Merge }])
         }
         JobInput::NotMerged { message, conflict } => {
             let mut events = Vec::new();
@@ -284,9 +286,9 @@ pub fn decide(job: &Job, input: JobInput, surroundings: DecisionContext<'_>) -> 
             events.push(Event::JobPaused { reason: PauseReason::MergeOutstanding, message });
             Decision::finish(events, RunOutcome::MergeOutstanding)
         }
-        JobInput::TreeCleaned { path } => Decision::note(vec![Event::WorktreeCleaned { path }]),
+        JobInput::TreeCleaned { path } => Decision::record(vec![Event::WorktreeCleaned { path }]),
         JobInput::TreeKept { path, reason } => {
-            Decision::note(vec![Event::WorktreePreserved { path, reason, left: None }])
+            Decision::record(vec![Event::WorktreePreserved { path, reason, left: None }])
         }
         JobInput::Stop { reason, message } => {
             Decision::finish(vec![Event::JobPaused { reason, message }], RunOutcome::Paused(reason))
@@ -300,26 +302,27 @@ pub fn decide(job: &Job, input: JobInput, surroundings: DecisionContext<'_>) -> 
 /// worktree ─▶ steps phase ─▶ step … step ─────────▶ merge phase ─▶ tidy up ─▶ completed
 /// worktree ─▶ setup ─▶ map: items … ─▶ reduce ─▶ …
 /// ```
-fn go_on(job: &Job, surroundings: DecisionContext<'_>) -> Decision {
+fn next_step(job: &Job, surroundings: DecisionContext<'_>) -> Decision {
     if job.tree.is_none() {
-        return Decision::act(JobAction::CreateTree);
+        return Decision::perform(JobAction::CreateTree);
     }
-    let held =
-        |phase, index| spending::hold(job, surroundings, surroundings.names.asks(phase, index));
+    let held = |phase, index| {
+        spending::block_on_spend(job, surroundings, surroundings.names.uses_agent(phase, index))
+    };
     match job.next_phase() {
         Some(phase) if job.phase.is_none() => begin_phase(job, phase),
         Some(phase @ (PhaseName::Steps | PhaseName::Setup | PhaseName::Reduce)) => {
-            match job.position() {
+            match job.next_step_position() {
                 Some((round, index)) => held(phase, index)
                     .unwrap_or_else(|| start_step(job, surroundings, phase, round, index)),
-                None => Decision::note(vec![Event::PhaseCompleted { phase }]),
+                None => Decision::record(vec![Event::PhaseCompleted { phase }]),
             }
         }
-        Some(PhaseName::Map) => dispatch::go_on(job, surroundings),
+        Some(PhaseName::Map) => dispatch::dispatch_items(job, surroundings),
         Some(PhaseName::Merge) => {
-            held(PhaseName::Merge, 0).unwrap_or_else(|| Decision::act(JobAction::Merge))
+            held(PhaseName::Merge, 0).unwrap_or_else(|| Decision::perform(JobAction::Merge))
         }
-        None if !job.tidy => Decision::act(JobAction::CleanTree),
+        None if !job.tidy => Decision::perform(JobAction::CleanTree),
         None => complete(job, surroundings),
     }
 }
@@ -331,14 +334,14 @@ fn begin_phase(job: &Job, phase: PhaseName) -> Decision {
         && after_items
         && job.phases_done.last() == Some(&PhaseName::Map)
     {
-        return Decision::act(JobAction::SyncTree);
+        return Decision::perform(JobAction::SyncTree);
     }
-    Decision::note(vec![Event::PhaseStarted { phase, snapshot: None }])
+    Decision::record(vec![Event::PhaseStarted { phase, snapshot: None }])
 }
 
 /// Ends the job well.
 fn complete(job: &Job, surroundings: DecisionContext<'_>) -> Decision {
-    let status = if job.failures() == 0 {
+    let status = if job.failure_count() == 0 {
         CompletedStatus::Completed
     } else {
         CompletedStatus::CompletedWithFailures

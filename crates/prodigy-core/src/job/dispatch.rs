@@ -5,7 +5,7 @@ use super::{
     ReplayScheduler, RunOutcome, conflict,
     items::{ItemAction, MapSettings},
     spending,
-    verdict::{MapContext, about},
+    verdict::{MapContext, item_event},
 };
 use crate::{
     Timestamp,
@@ -20,7 +20,7 @@ use crate::{
 pub const POISON: u32 = 3;
 
 /// Takes up what an earlier run left undone: commits that were about to be merged.
-pub(super) fn begin(job: &Job) -> Decision {
+pub(super) fn resume_merges(job: &Job) -> Decision {
     let map = job.map.iter();
     let merging = map.flat_map(|map| map.merging().iter().map(move |at| (*at, map.item(*at))));
     let actions = merging.filter_map(|(item, state)| match &state?.stage {
@@ -43,25 +43,25 @@ pub(super) fn begin(job: &Job) -> Decision {
 }
 
 /// Decides what comes next in the map phase.
-pub(super) fn go_on(job: &Job, surroundings: DecisionContext<'_>) -> Decision {
+pub(super) fn dispatch_items(job: &Job, surroundings: DecisionContext<'_>) -> Decision {
     let Some(rules) = surroundings.rules else { return Decision::default() };
     let Some(map) = &job.map else {
-        return Decision::act(JobAction::Item(ItemAction::Select));
+        return Decision::perform(JobAction::Item(ItemAction::Select));
     };
     if !map.is_queued() {
         let from = u32::try_from(map.items.len()).unwrap_or(u32::MAX);
-        return Decision::act(JobAction::Item(ItemAction::Find { from }));
+        return Decision::perform(JobAction::Item(ItemAction::Find { from }));
     }
-    let stop = map.judged.stops(rules.policy);
+    let stop = map.judged.stop_reason(rules.policy);
     if let Some(message) = stop {
         // What is under way may finish; the rest waits for a resume.
-        if map.under_way() > 0 {
+        if map.in_flight() > 0 {
             return Decision::default();
         }
         let event = Event::JobPaused { reason: PauseReason::Policy, message };
         return Decision::finish(vec![event], RunOutcome::StoppedByPolicy);
     }
-    if map.is_finished() && rules.replays.is_claimed() {
+    if map.is_finished() && rules.replays.is_drained() {
         return finish(map);
     }
     if surroundings.draining {
@@ -73,23 +73,24 @@ pub(super) fn go_on(job: &Job, surroundings: DecisionContext<'_>) -> Decision {
         return Decision::finish(vec![event], RunOutcome::Paused(PauseReason::ItemsOutstanding));
     }
     let asks = asks(map, surroundings);
-    spending::hold(job, surroundings, asks).unwrap_or_else(|| start(job, map, rules, surroundings))
+    spending::block_on_spend(job, surroundings, asks)
+        .unwrap_or_else(|| start(job, map, rules, surroundings))
 }
 
 /// Returns whether what can start may ask an agent.
 fn asks(map: &MapState, surroundings: DecisionContext<'_>) -> bool {
-    surroundings.names.asks(PhaseName::Map, 0) || map.has_conflicts()
+    surroundings.names.uses_agent(PhaseName::Map, 0) || map.has_conflicts()
 }
 
 /// Returns whether all that was to be replayed has come to its end.
 fn is_replayed(map: &MapState, replays: &ReplayScheduler) -> bool {
-    map.under_way() == 0 && map.replaying() == 0 && replays.is_claimed()
+    map.in_flight() == 0 && map.replaying() == 0 && replays.is_drained()
 }
 
 /// Ends the phase, if every item is accounted for.
 fn finish(map: &MapState) -> Decision {
     if map.is_conserved() {
-        return Decision::note(vec![Event::PhaseCompleted { phase: PhaseName::Map }]);
+        return Decision::record(vec![Event::PhaseCompleted { phase: PhaseName::Map }]);
     }
     let message = format!(
         "{} items were chosen, but they are not all accounted for: {:?}",
@@ -115,7 +116,7 @@ fn start(
     let is_last = |at: &u32| tried.is_some() && map.item(*at).map(|item| &item.id) == tried;
     let others = ready(map, rules, now).filter(|at| !is_last(at));
     let mut ready = others.chain(ready(map, rules, now).filter(is_last)).peekable();
-    let mut due = rules.replays.due(map, now).peekable();
+    let mut due = rules.replays.claimable(map, now).peekable();
     if breaker.may_probe(now) && (ready.peek().is_some() || due.peek().is_some()) {
         breaker = CircuitBreaker::HalfOpen { successes: 0 };
         decision.facts.push(Event::CircuitHalfOpen {}.into());
@@ -128,7 +129,7 @@ fn start(
         }
         let Some(item) = map.item(at) else { continue };
         if let Some(event) = given_up(item) {
-            decision.facts.push(about(item, None, event));
+            decision.facts.push(item_event(item, None, event));
             decision.tick = true;
             continue;
         }
@@ -136,9 +137,9 @@ fn start(
         let Some(agent) = reserved.or_else(|| agents.next()) else { break };
         let is_busy = if let ItemStage::Conflicted(conflict) = &item.stage {
             let conflicted = (at, item, &**conflict);
-            conflict::take_up(&mut decision, conflicted, agent, rules, now)
+            conflict::start_resolution(&mut decision, conflicted, agent, rules, now)
         } else if let ItemStage::Unhandled(failed) = &item.stage {
-            handle_again(&mut decision, (at, item, failed), agent, rules)
+            restart_handler(&mut decision, (at, item, failed), agent, rules)
         } else {
             begin_attempt(&mut decision, item, at, agent, false);
             true
@@ -161,10 +162,10 @@ fn room(
 ) -> u32 {
     let busy = u32::try_from(map.running().len()).unwrap_or(u32::MAX);
     let most = map.ceiling.map_or(rules.max_parallel, |ceiling| ceiling.min(rules.max_parallel));
-    let most = spending::throttled(job, most, surroundings);
+    let most = spending::throttled_concurrency(job, most, surroundings);
     let mut room = most.saturating_sub(busy);
     if let Some(paused) = job.quota.as_ref().filter(|_| asks(map, surroundings)) {
-        room = room.min(paused.room(surroundings.now));
+        room = room.min(paused.free_slots(surroundings.now));
     }
     // Items that run ahead of the merges start from ever older commits: conflicts and the
     // cost of a merge grow with the distance.
@@ -172,7 +173,7 @@ fn room(
         room = 0;
     }
     if let Some(config) = &rules.policy.circuit_breaker {
-        room = room.min(breaker.room(config, map.probes()));
+        room = room.min(breaker.free_slots(config, map.probes()));
     }
     room
 }
@@ -188,11 +189,11 @@ fn given_up(item: &ItemState) -> Option<Event> {
     let failure = if item.lost >= POISON {
         let message = "prodigy died while it was under way, three times";
         Failure::new(ReasonCode::PoisonRepeat, message)
-    } else if item.is_uncertain() && !matches!(item.stage, ItemStage::Conflicted(_)) {
+    } else if item.has_open_effects() && !matches!(item.stage, ItemStage::Conflicted(_)) {
         let how = if item.is_stopped { "the run was stopped" } else { "prodigy died" };
         let message =
             format!("{how} while something outside was being changed; whether it was is not known");
-        Failure::new(ReasonCode::Interrupted, message).uncertain()
+        Failure::new(ReasonCode::Interrupted, message).with_unknown_commit()
     } else {
         return None;
     };
@@ -211,7 +212,7 @@ fn begin_attempt(
     let correlation_id =
         item.correlation_id.clone().unwrap_or_else(|| format!("{agent}-{}", item.id));
     let event = Event::AgentStarted { attempt, correlation_id };
-    decision.facts.push(about(item, Some(agent), event));
+    decision.facts.push(item_event(item, Some(agent), event));
     let start = ItemAction::Start { agent, item: at, attempt, may_repeat };
     decision.actions.push(JobAction::Item(start));
 }
@@ -219,7 +220,7 @@ fn begin_attempt(
 /// Runs the handler of an item once more; returns whether an agent is busy with it.
 ///
 /// The workflow may have been changed since the attempt failed.
-fn handle_again(
+fn restart_handler(
     decision: &mut Decision,
     (at, item, failed): (u32, &ItemState, &FailedAttempt),
     agent: AgentId,
@@ -228,7 +229,11 @@ fn handle_again(
     let attempt = item.attempts;
     if let OnItemFailure::Custom(name) = &rules.policy.on_item_failure {
         let (handler, name) = (name.clone(), name.clone());
-        decision.facts.push(about(item, Some(agent), Event::HandlerRestarted { handler, attempt }));
+        decision.facts.push(item_event(
+            item,
+            Some(agent),
+            Event::HandlerRestarted { handler, attempt },
+        ));
         let failed = Box::new(failed.clone());
         let handle = ItemAction::HandleAgain { agent, item: at, attempt, name, failed };
         decision.actions.push(JobAction::Item(handle));
@@ -236,7 +241,11 @@ fn handle_again(
     }
     let failure = failed.failure.clone();
     decision.tick = true;
-    decision.facts.push(about(item, None, Event::ItemDeadLettered { attempts: attempt, failure }));
+    decision.facts.push(item_event(
+        item,
+        None,
+        Event::ItemDeadLettered { attempts: attempt, failure },
+    ));
     false
 }
 
@@ -253,7 +262,12 @@ fn ready<'a>(
 
 impl MapContext<'_> {
     /// Claims a dead letter that may be replayed: from here on it is under way again.
-    pub(super) fn claimed(&self, at: u32, allowed: ReplayAuthorization, forced: bool) -> Decision {
+    pub(super) fn start_replay(
+        &self,
+        at: u32,
+        allowed: ReplayAuthorization,
+        forced: bool,
+    ) -> Decision {
         let mut decision = Decision { tick: true, ..Decision::default() };
         let ReplayScheduler { by, reason, .. } = self.rules.replays;
         let dead = self.map.item(at).filter(|item| item.stage == ItemStage::DeadLettered);
@@ -270,7 +284,7 @@ impl MapContext<'_> {
             forced,
             allowed: Some(Box::new(allowed)),
         };
-        decision.facts.push(about(item, None, event));
+        decision.facts.push(item_event(item, None, event));
         begin_attempt(&mut decision, item, at, agent, true);
         decision
     }
@@ -288,7 +302,7 @@ fn wake(
         // It opens for a few as soon as there is something to let through.
         CircuitBreaker::Open { .. }
         | CircuitBreaker::Closed { .. }
-        | CircuitBreaker::HalfOpen { .. } => [map.next_retry(), replays.wake(map)],
+        | CircuitBreaker::HalfOpen { .. } => [map.next_retry(), replays.next_wake(map)],
     };
     moments.into_iter().flatten().filter(|at| *at > now).min()
 }

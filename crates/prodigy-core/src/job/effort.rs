@@ -24,7 +24,7 @@ pub struct ResourceUsage {
 impl ResourceUsage {
     /// Returns what one of so many equal rounds took.
     #[must_use]
-    pub fn of_one(self, rounds: u32) -> Self {
+    pub fn per_round(self, rounds: u32) -> Self {
         let rounds = rounds.max(1);
         let part = |tokens: u64| tokens / u64::from(rounds);
         let TokenUsage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens } =
@@ -92,7 +92,7 @@ impl UsageTracker {
     }
 
     /// Returns what the steps of the job's own took, if it did all of them.
-    pub fn own(&self) -> Option<ResourceUsage> {
+    pub fn job_usage(&self) -> Option<ResourceUsage> {
         self.is_completed.then_some(self.own)
     }
 
@@ -119,7 +119,7 @@ impl UsageTracker {
 /// The more values there are, the less the sum strays from its mean, and the more of them are known,
 /// the better the mean is known. It is never outside of what the least and the greatest add up to.
 #[expect(clippy::cast_precision_loss, reason = "an estimate needs no exact numbers")]
-pub fn range_of_sum(values: impl Iterator<Item = f64>, times: f64) -> Option<(f64, f64)> {
+pub fn estimate_sum(values: impl Iterator<Item = f64>, times: f64) -> Option<(f64, f64)> {
     /// The number of standard deviations around the mean that hold nine of ten values.
     const REACH: f64 = 1.645;
     let values: Vec<f64> = values.collect();
@@ -181,12 +181,12 @@ mod tests {
         assert_eq!(effort, wanted);
         assert_eq!(efforts, UsageTracker::default(), "nothing is kept of it");
         efforts.apply(&record("", &usage));
-        assert_eq!(efforts.own(), None);
+        assert_eq!(efforts.job_usage(), None);
         let completed = json!({
             "event_type": "job_completed", "status": "completed", "duration_ms": 1, "commits": 0,
         });
         efforts.apply(&record("", &completed));
-        assert!((efforts.own().unwrap().cost_usd - 1.5).abs() < 1e-9);
+        assert!((efforts.job_usage().unwrap().cost_usd - 1.5).abs() < 1e-9);
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let range = |known: u32, times: f64| {
             let values = (0..known).map(|at| f64::from(1 + at % 2 * 2));
             let round = |value: f64| (value * 100.0).round() / 100.0;
-            range_of_sum(values, times).map(|(low, high)| (round(low), round(high)))
+            estimate_sum(values, times).map(|(low, high)| (round(low), round(high)))
         };
         assert_eq!(range(0, 5.0), None);
         assert_eq!(range(1, 5.0), Some((5.0, 5.0)));
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_few_dear_ones_are_part_of_the_sum() {
         let values = (0..100_u32).map(|at| if at < 5 { 100.0 } else { 0.0 });
-        let (low, high) = range_of_sum(values, 1000.0).unwrap();
+        let (low, high) = estimate_sum(values, 1000.0).unwrap();
         assert!((1200.0..1300.0).contains(&low), "{low}");
         assert!((8700.0..8800.0).contains(&high), "{high}");
     }

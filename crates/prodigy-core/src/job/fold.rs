@@ -53,7 +53,9 @@ impl MapState {
                 self.enter(at, waiting)
             }
             Event::WorkSuspended(work) => self.suspend(at, work, *agent),
-            Event::HandlerRestarted { .. } => self.handle(at, agent.ok_or(MisplacedEvent)?),
+            Event::HandlerRestarted { .. } => {
+                self.restart_handler(at, agent.ok_or(MisplacedEvent)?)
+            }
             Event::ResolutionStarted { .. } => self.resolve(at, agent.ok_or(MisplacedEvent)?),
             Event::ResolutionCompleted { commit, commits, .. } => {
                 self.resolved(at, commit, *commits)
@@ -192,7 +194,7 @@ impl MapState {
         let ItemStage::Running { probe, .. } = self.item_mut(at)?.stage else {
             return Err(MisplacedEvent);
         };
-        self.breaker.ended(true, probe);
+        self.breaker.record_attempt(true, probe);
         self.set_suspended(at, None);
         let item = self.item_mut(at)?;
         item.attempts += 1;
@@ -210,12 +212,12 @@ impl MapState {
         let ItemStage::Running { agent, probe } = self.item_mut(at)?.stage else {
             return Err(MisplacedEvent);
         };
-        self.breaker.ended(false, probe);
+        self.breaker.record_attempt(false, probe);
         self.set_suspended(at, None);
         let item = self.item_mut(at)?;
         (item.attempts, item.failed) = (item.attempts + 1, item.failed + 1);
         PreviousFailure::of(failed.attempt, failed.step.as_deref(), &failed.failure)
-            .remember(&mut item.setbacks);
+            .push_to(&mut item.setbacks);
         match failed.then {
             FailureDecision::Handler => {
                 let (step, failure) = (failed.step.clone(), failed.failure.clone());
@@ -239,7 +241,7 @@ impl MapState {
     }
 
     /// Applies a restart of an item's failure handler.
-    fn handle(&mut self, at: u32, agent: AgentId) -> Result<(), MisplacedEvent> {
+    fn restart_handler(&mut self, at: u32, agent: AgentId) -> Result<(), MisplacedEvent> {
         let is_free = !self.index.running.contains_key(&agent);
         let ItemStage::Unhandled(failed) = &self.item_mut(at)?.stage else {
             return Err(MisplacedEvent);
@@ -276,7 +278,7 @@ impl MapState {
     }
 
     /// Applies the end or the crash of a run: nothing is in flight any more.
-    pub(super) fn release(&mut self, by_a_crash: bool) {
+    pub(super) fn release_in_flight(&mut self, by_a_crash: bool) {
         let running: Vec<u32> = self.index.running.values().copied().collect();
         for at in running {
             // The places come from the index, so the item is there.
@@ -290,7 +292,7 @@ impl MapState {
     }
 
     /// Resets the counts that the limits of the error policy are checked against.
-    pub(super) fn forgive(&mut self) {
+    pub(super) fn reset_failure_limits(&mut self) {
         self.judged = FailureCounter::default();
     }
 
@@ -322,8 +324,8 @@ impl MapState {
         if item.replays == 0 {
             let id = item.id.clone();
             match why {
-                Some(failure) => self.judged.fail(failure, &id),
-                None => self.judged.succeed(),
+                Some(failure) => self.judged.record_failure(failure, &id),
+                None => self.judged.record_success(),
             }
         }
         self.enter(at, stage)
@@ -351,8 +353,8 @@ impl MapState {
         let slot = usize::try_from(at).ok().and_then(|at| self.items.get_mut(at));
         let item = slot.ok_or(MisplacedEvent)?;
         let before = std::mem::replace(&mut item.stage, stage);
-        self.index.forget(at, &before);
-        self.index.learn(at, &item.stage, item.replays > 0);
+        self.index.remove(at, &before);
+        self.index.insert(at, &item.stage, item.replays > 0);
         Ok(())
     }
 

@@ -26,7 +26,7 @@ pub(super) struct ItemIndex {
 }
 
 impl ItemIndex {
-    pub(super) fn forget(&mut self, at: u32, stage: &ItemStage) {
+    pub(super) fn remove(&mut self, at: u32, stage: &ItemStage) {
         self.replaying.remove(&at);
         match stage {
             ItemStage::Pending => drop(self.pending.remove(&at)),
@@ -43,7 +43,7 @@ impl ItemIndex {
         }
     }
 
-    pub(super) fn learn(&mut self, at: u32, stage: &ItemStage, is_replay: bool) {
+    pub(super) fn insert(&mut self, at: u32, stage: &ItemStage, is_replay: bool) {
         let is_over =
             matches!(stage, ItemStage::Successful | ItemStage::DeadLettered | ItemStage::Skipped);
         if is_replay && !is_over {

@@ -108,12 +108,12 @@ impl ItemSummary {
 
     /// Returns how long the rest will take, once there is a basis for it; while the
     /// circuit is open nobody knows.
-    pub fn left(&self, now: Timestamp) -> Option<Duration> {
+    pub fn eta(&self, now: Timestamp) -> Option<Duration> {
         let remaining = self.total.saturating_sub(self.counts.finished());
         if self.circuit.is_some() || remaining == 0 {
             return None;
         }
-        self.pace.left(remaining, now)
+        self.pace.eta(remaining, now)
     }
 
     /// Returns the numbers, and what failures have in common.
@@ -135,12 +135,12 @@ impl ItemSummary {
     /// Applies a record about an item, an agent or the breaker.
     pub fn apply(&mut self, record: &EventRecord) {
         if let Some(busy) = record.agent_id.and_then(|agent| self.agents.get_mut(&agent)) {
-            busy.activity.hear(record);
+            busy.activity.apply(record);
         }
         match &record.event {
             Event::AgentStarted { attempt, .. }
             | Event::HandlerRestarted { attempt, .. }
-            | Event::ResolutionStarted { attempt, .. } => self.occupy(record, *attempt),
+            | Event::ResolutionStarted { attempt, .. } => self.assign_agent(record, *attempt),
             Event::AgentCompleted(done) => self.complete(record, done),
             Event::WorktreeMerged { .. } => self.succeed(record),
             Event::AgentFailed(failed) if failed.then != FailureDecision::Handler => {
@@ -231,7 +231,7 @@ impl ItemSummary {
     }
 
     /// Notes the item that an agent works on from now on.
-    fn occupy(&mut self, record: &EventRecord, attempt: u32) {
+    fn assign_agent(&mut self, record: &EventRecord, attempt: u32) {
         if let (Some(agent), Some(item)) = (record.agent_id, &record.item_id) {
             let (item, since) = (item.clone(), record.timestamp);
             let activity = AgentActivity::new(since);
@@ -274,7 +274,7 @@ impl ItemSummary {
             self.failed_steps.remove(item);
         }
         count(&mut self.counts);
-        self.pace.ended(record.timestamp);
+        self.pace.record_completion(record.timestamp);
     }
 
     /// Removes the work in flight for an item.

@@ -13,7 +13,7 @@ use crate::{
     },
     failure::{Failure, ReasonCode},
     ids::{AgentId, ItemId},
-    signature::told,
+    signature::with_summary,
     workflow::{ErrorPolicy, OnConflict},
 };
 
@@ -256,27 +256,27 @@ pub enum ItemAction {
 }
 
 /// Decides what follows from what happened to the items.
-pub(super) fn hear(
+pub(super) fn handle_item_input(
     job: &Job,
     input: ItemInput,
     rules: MapSettings<'_>,
     surroundings: DecisionContext<'_>,
 ) -> Decision {
-    let Some(map) = &job.map else { return choose(input, rules) };
+    let Some(map) = &job.map else { return handle_selection(input, rules) };
     let scene = MapContext { job, map, rules, surroundings };
     match input {
         // They are chosen once.
         ItemInput::Selected { .. } | ItemInput::Unusable(_) => Decision::default(),
         ItemInput::Found(ids) => queue(Vec::new(), ids),
-        ItemInput::Claimed { item, allowed, forced } => scene.claimed(item, allowed, forced),
+        ItemInput::Claimed { item, allowed, forced } => scene.start_replay(item, allowed, forced),
         ItemInput::Unclaimed { .. } => Decision { tick: true, ..Decision::default() },
-        ItemInput::Completed { agent, item, done } => scene.completed(agent, item, *done),
+        ItemInput::Completed { agent, item, done } => scene.attempt_completed(agent, item, *done),
         ItemInput::Failed { agent, item, step, failure, duration_ms, cost_usd, secured } => {
             let then = FailureDecision::Retry;
             let attempt = 0;
-            let name = step.as_deref().and_then(|path| surroundings.names.of_item(path));
+            let name = step.as_deref().and_then(|path| surroundings.names.item_step_name(path));
             // An exit code alone says nothing: many items fail with the same one.
-            let failure = told(failure, name.as_deref());
+            let failure = with_summary(failure, name.as_deref());
             let correlation_id = String::new();
             let failed = AgentFailed {
                 attempt,
@@ -288,35 +288,39 @@ pub(super) fn hear(
                 cost_usd,
                 then,
             };
-            scene.failed(agent, item, failed, secured)
+            scene.attempt_failed(agent, item, failed, secured)
         }
         ItemInput::CutOff { agent, item, cut_off, work, duration_ms, cost_usd, secured } => {
             let took = AttemptCost { duration_ms, cost_usd };
-            scene.cut_off(agent, item, SuspendedAttempt { cut_off, work: *work, took, secured })
+            scene.suspend_item(
+                agent,
+                item,
+                SuspendedAttempt { cut_off, work: *work, took, secured },
+            )
         }
         ItemInput::Handled { agent, item, failure, handler } => {
-            let handler = handler.map(|broken| told(broken, None));
-            scene.handled(agent, item, failure, handler)
+            let handler = handler.map(|broken| with_summary(broken, None));
+            scene.handler_finished(agent, item, failure, handler)
         }
         ItemInput::Merged { item, source, target, tip } => scene.merged(item, source, target, tip),
         ItemInput::Conflict { item, target, paths } => scene.conflict(item, target, paths),
-        ItemInput::Resolved { agent, item, commit, commits, duration_ms, cost_usd } => {
-            scene.resolved(agent, item, commit, commits, AttemptCost { duration_ms, cost_usd })
-        }
-        ItemInput::Unresolved { agent, item, failure, duration_ms, cost_usd } => scene.unresolved(
-            agent,
-            item,
-            told(failure, None),
-            AttemptCost { duration_ms, cost_usd },
-        ),
+        ItemInput::Resolved { agent, item, commit, commits, duration_ms, cost_usd } => scene
+            .conflict_resolved(agent, item, commit, commits, AttemptCost { duration_ms, cost_usd }),
+        ItemInput::Unresolved { agent, item, failure, duration_ms, cost_usd } => scene
+            .resolution_failed(
+                agent,
+                item,
+                with_summary(failure, None),
+                AttemptCost { duration_ms, cost_usd },
+            ),
         ItemInput::CommitsGone { item } => {
-            scene.again(item, Vec::new(), "its commits did not survive a loss of power")
+            scene.retry_now(item, Vec::new(), "its commits did not survive a loss of power")
         }
     }
 }
 
 /// Applies the selection of items for a job that has none yet.
-pub(super) fn choose(input: ItemInput, rules: MapSettings<'_>) -> Decision {
+pub(super) fn handle_selection(input: ItemInput, rules: MapSettings<'_>) -> Decision {
     match input {
         ItemInput::Selected { ids, .. } if ids.is_empty() && rules.needs_items => {
             let failure = Failure::new(ReasonCode::InputMissing, "no items were selected");

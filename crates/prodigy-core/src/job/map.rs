@@ -129,7 +129,7 @@ pub struct ItemState {
 
 impl ItemState {
     /// Returns whether something outside may have been changed without anybody knowing.
-    pub fn is_uncertain(&self) -> bool {
+    pub fn has_open_effects(&self) -> bool {
         self.ledger.as_ref().is_some_and(|ledger| ledger.is_open())
     }
 
@@ -276,7 +276,7 @@ impl MapState {
     }
 
     /// Returns how many items are under way, merges included.
-    pub fn under_way(&self) -> u32 {
+    pub fn in_flight(&self) -> u32 {
         let busy = self.index.running.len() + self.index.merging.len();
         u32::try_from(busy).unwrap_or(u32::MAX)
     }
@@ -315,7 +315,7 @@ impl MapState {
     pub fn is_conserved(&self) -> bool {
         let queued = u32::try_from(self.items.len()).unwrap_or(u32::MAX);
         let unqueued = self.total.saturating_sub(queued);
-        let known = self.counts.finished() + self.pending() + self.under_way() + unqueued;
+        let known = self.counts.finished() + self.pending() + self.in_flight() + unqueued;
         let ItemCounts { recovered, ignored, .. } = self.counts;
         let mut recount = ItemCounts { recovered, ignored, ..ItemCounts::default() };
         for item in &self.items {
@@ -344,7 +344,7 @@ impl From<StoredMapState> for MapState {
         let mut index = ItemIndex::default();
         for (at, item) in (0..).zip(&items) {
             index.by_id.insert(item.id.clone(), at);
-            index.learn(at, &item.stage, item.replays > 0);
+            index.insert(at, &item.stage, item.replays > 0);
             index.reserved.extend(item.suspended.as_ref().and_then(|work| work.agent));
         }
         Self {

@@ -38,7 +38,7 @@ pub use activity::AgentActivity;
 pub use costs::CostSummary;
 pub use decide::{Decision, DecisionContext, JobAction, JobInput, RunOutcome, decide};
 pub use dispatch::POISON;
-pub use effort::{ResourceUsage, UsageTracker, range_of_sum};
+pub use effort::{ResourceUsage, UsageTracker, estimate_sum};
 pub use failed_attempt::FailedAttempt;
 pub use item_counts::{FailedStepKinds, ItemCounts};
 pub use item_summary::{BusyAgent, CircuitStatus, ItemSummary};

@@ -84,16 +84,17 @@ pub struct AgentSteps {
 
 impl AgentSteps {
     /// Looks at the steps of a workflow.
-    pub fn of(workflow: &Workflow) -> Self {
-        let asks = |steps: &[Step]| steps.iter().map(Workflow::asks_agent).collect();
+    pub fn from_workflow(workflow: &Workflow) -> Self {
+        let asks = |steps: &[Step]| steps.iter().map(Workflow::contains_agent_step).collect();
         let of_phase = |phase: Option<&Phase>| phase.map(|phase| asks(&phase.steps));
         let merge = workflow.merge.as_ref();
-        let merge = merge.is_some_and(|phase| phase.steps.iter().any(Workflow::asks_agent));
+        let merge =
+            merge.is_some_and(|phase| phase.steps.iter().any(Workflow::contains_agent_step));
         match &workflow.body {
             Body::Sequential { steps, .. } => Self { steps: asks(steps), merge, ..Self::default() },
             Body::MapReduce(body) => Self {
                 steps: asks(&body.map.steps),
-                around: around(body).any(Workflow::asks_agent),
+                around: around(body).any(Workflow::contains_agent_step),
                 setup: of_phase(body.setup.as_ref().map(|setup| &setup.phase)).unwrap_or_default(),
                 reduce: of_phase(body.reduce.as_ref()).unwrap_or_default(),
                 merge,
@@ -115,13 +116,13 @@ fn around(body: &MapReduce) -> impl Iterator<Item = &Step> {
 
 impl TopLevelSteps {
     /// Returns what progress calls a step of an item, by its path from 1.
-    pub(super) fn of_item(&self, path: &str) -> Option<String> {
+    pub(super) fn item_step_name(&self, path: &str) -> Option<String> {
         let number = path.parse::<usize>().ok()?.checked_sub(1)?;
         self.steps.get(number).cloned()
     }
 
     /// Returns whether a step of a phase may ask an agent.
-    pub(super) fn asks(&self, phase: PhaseName, index: u32) -> bool {
+    pub(super) fn uses_agent(&self, phase: PhaseName, index: u32) -> bool {
         let asks = match phase {
             PhaseName::Map => return self.asks.around || self.asks.steps.contains(&true),
             PhaseName::Merge => return self.asks.merge,

@@ -32,7 +32,7 @@ impl Throughput {
     }
 
     /// Counts a finished item.
-    pub fn ended(&mut self, at: Timestamp) {
+    pub fn record_completion(&mut self, at: Timestamp) {
         let before = self.samples.len().checked_sub(2).and_then(|place| self.samples.get(place));
         let before = before.map(|(sampled, _)| *sampled);
         let Some((last, count)) = self.samples.back_mut() else {
@@ -62,7 +62,7 @@ impl Throughput {
     }
 
     /// Returns how long so many more items will take, once there is a basis.
-    pub fn left(&self, remaining: u32, now: Timestamp) -> Option<Duration> {
+    pub fn eta(&self, remaining: u32, now: Timestamp) -> Option<Duration> {
         let seconds = f64::from(remaining) / self.per_second(now)?;
         Duration::try_from_secs_f64(seconds).ok()
     }
@@ -86,10 +86,10 @@ mod tests {
         let mut pace = Throughput::default();
         pace.restart(at(0));
         for end in ends {
-            pace.ended(at(end));
+            pace.record_completion(at(end));
         }
         assert!(pace.samples.len() <= MOST);
-        format!("{:.3?}/s, {:.1?} left", pace.per_second(at(now)), pace.left(remaining, at(now)))
+        format!("{:.3?}/s, {:.1?} left", pace.per_second(at(now)), pace.eta(remaining, at(now)))
     }
 
     #[test]
@@ -128,18 +128,18 @@ mod tests {
         let mut pace = Throughput::default();
         pace.restart(at(0));
         for n in 1..=10 {
-            pace.ended(at(n * 1_000));
+            pace.record_completion(at(n * 1_000));
         }
         pace.restart(at(9_000_000));
         assert_eq!(pace.per_second(at(9_001_000)), None);
         for n in 1..=4 {
-            pace.ended(at(9_000_000 + n * 500));
+            pace.record_completion(at(9_000_000 + n * 500));
         }
         assert_eq!(pace.per_second(at(9_002_000)), Some(2.0));
-        pace.ended(at(-5_000));
+        pace.record_completion(at(-5_000));
         assert_eq!(pace.per_second(at(-5_000)), None);
         assert_eq!(
-            pace.left(u32::MAX, at(9_002_000)).map(|left| left.as_secs()),
+            pace.eta(u32::MAX, at(9_002_000)).map(|left| left.as_secs()),
             Some(1_717_986_918)
         );
     }

@@ -6,7 +6,7 @@ use crate::event::{JobMode, PhaseName};
 impl Job {
     /// Returns how many steps and items failed without ending the job, those inside others
     /// included; what was recovered has not failed.
-    pub fn failures(&self) -> u32 {
+    pub fn failure_count(&self) -> u32 {
         let items = self.map.as_ref().map_or(0, |map| map.counts.failed() + map.counts.ignored);
         self.failed_steps + self.failed_inside + items
     }
@@ -23,7 +23,7 @@ impl Job {
 
     /// Returns how many top-level steps there are, over all rounds; with many items, in the
     /// phase that is under way.
-    pub fn steps_in_all(&self) -> u32 {
+    pub fn total_steps(&self) -> u32 {
         let Some(started) = &self.started else { return 0 };
         match (started.mode, self.phase) {
             (JobMode::Sequential, _) => started.steps.saturating_mul(started.rounds),
@@ -49,13 +49,13 @@ impl Job {
     }
 
     /// Returns the round and the step of a round, both from 0, of the next top-level step.
-    pub fn position(&self) -> Option<(u32, u32)> {
+    pub fn next_step_position(&self) -> Option<(u32, u32)> {
         let started = self.started.as_ref()?;
-        if self.done >= self.steps_in_all() {
+        if self.done >= self.total_steps() {
             return None;
         }
         if !self.done_apart.is_empty() {
-            let at = (0..self.steps_in_all()).find(|at| !self.done_apart.contains(at))?;
+            let at = (0..self.total_steps()).find(|at| !self.done_apart.contains(at))?;
             return Some((0, at));
         }
         match started.mode {

@@ -95,7 +95,7 @@ impl ReplayScheduler {
 
     /// Adds dead letters: their places, each with its cause, which has a signature and a form
     /// for people.
-    pub fn want<'a>(&mut self, wanted: impl IntoIterator<Item = (u32, &'a str, &'a str)>) {
+    pub fn add<'a>(&mut self, wanted: impl IntoIterator<Item = (u32, &'a str, &'a str)>) {
         let known = self.causes.iter().map(|cause| cause.signature.clone());
         let mut numbers: BTreeMap<String, usize> = known.zip(0..).collect();
         for (place, signature, pattern) in wanted {
@@ -117,7 +117,7 @@ impl ReplayScheduler {
     }
 
     /// Returns whether all were claimed, refused, or given up.
-    pub fn is_claimed(&self) -> bool {
+    pub fn is_drained(&self) -> bool {
         self.left == 0
     }
 
@@ -127,12 +127,12 @@ impl ReplayScheduler {
     }
 
     /// Returns the causes of which no more are tried, and why.
-    pub fn stopped(&self) -> impl Iterator<Item = &AbortedCause> {
+    pub fn aborted(&self) -> impl Iterator<Item = &AbortedCause> {
         self.causes.iter().filter_map(|cause| cause.stopped.as_ref())
     }
 
     /// Returns the places of those that may be claimed now, if nothing else is short, in order.
-    pub(super) fn due<'a>(
+    pub(super) fn claimable<'a>(
         &'a self,
         map: &MapState,
         now: Timestamp,
@@ -147,7 +147,7 @@ impl ReplayScheduler {
     }
 
     /// Returns when the next one may be claimed, if it is only time that is missing.
-    pub(super) fn wake(&self, map: &MapState) -> Option<Timestamp> {
+    pub(super) fn next_wake(&self, map: &MapState) -> Option<Timestamp> {
         let is_room = room(self.velocity.concurrency, map) > 0;
         self.not_before(map).filter(|_| is_room && !self.ready.is_empty())
     }
@@ -192,7 +192,7 @@ impl ReplayScheduler {
     }
 
     /// Removes a dead letter that must not be replayed.
-    pub fn refuse(&mut self, place: u32) {
+    pub fn reject(&mut self, place: u32) {
         let Some(number) = self.ready.remove(&place) else { return };
         self.left = self.left.saturating_sub(1);
         if let Some(cause) = self.causes.get_mut(number) {
@@ -278,7 +278,7 @@ impl Job {
     ///
     /// Once only the merge is left it may not: whoever resumes such a job wants it merged as
     /// it is.
-    pub fn replays_unasked(&self) -> bool {
+    pub fn allows_auto_replay(&self) -> bool {
         self.next_phase().is_some_and(|phase| phase != PhaseName::Merge)
     }
 }

@@ -47,8 +47,8 @@ impl PreviousFailure {
 
     /// Adds it to others, of which the oldest is forgotten if there are too many. What says
     /// nothing about the work is not added.
-    pub fn remember(self, others: &mut Vec<Self>) {
-        if self.kind.is_circumstance() {
+    pub fn push_to(self, others: &mut Vec<Self>) {
+        if self.kind.is_environmental() {
             return;
         }
         if others.len() >= MOST {
@@ -70,9 +70,9 @@ mod tests {
     fn the_last_failures_that_lie_in_the_work_are_remembered() {
         let mut all = Vec::new();
         for attempt in 1..=5 {
-            setback(attempt, ReasonCode::CommandFailed).remember(&mut all);
-            setback(attempt, ReasonCode::Timeout).remember(&mut all);
-            setback(attempt, ReasonCode::Cancelled).remember(&mut all);
+            setback(attempt, ReasonCode::CommandFailed).push_to(&mut all);
+            setback(attempt, ReasonCode::Timeout).push_to(&mut all);
+            setback(attempt, ReasonCode::Cancelled).push_to(&mut all);
         }
         let attempts: Vec<_> = all.iter().map(|one| (one.attempt, one.kind.code())).collect();
         assert_eq!(attempts, [(3, "command_failed"), (4, "command_failed"), (5, "command_failed")]);

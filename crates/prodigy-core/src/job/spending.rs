@@ -83,7 +83,7 @@ pub struct BudgetOverrun {
 
 impl QuotaState {
     /// Returns the pause for a limit that was hit, once more if there was one before.
-    pub(super) fn again(before: Option<&Self>, paused: &QuotaPaused, now: Timestamp) -> Self {
+    pub(super) fn after_pause(before: Option<&Self>, paused: &QuotaPaused, now: Timestamp) -> Self {
         Self {
             limit: paused.limit.clone(),
             until: paused.paused_until,
@@ -102,7 +102,7 @@ impl QuotaState {
     }
 
     /// Applies a record of an item: it begins to probe the limit, or ends its probe.
-    pub(super) fn follow(&mut self, record: &EventRecord) {
+    pub(super) fn track_probe(&mut self, record: &EventRecord) {
         let is_probe = self.probe.is_some() && self.probe == record.item_id;
         if let Event::AgentStarted { .. }
         | Event::HandlerRestarted { .. }
@@ -130,7 +130,7 @@ impl QuotaState {
     }
 
     /// Returns how many attempts may start.
-    pub(super) fn room(&self, now: Timestamp) -> u32 {
+    pub(super) fn free_slots(&self, now: Timestamp) -> u32 {
         let is_over = self.until.is_some_and(|until| until <= now);
         u32::from(is_over && self.probe.is_none())
     }
@@ -143,7 +143,7 @@ impl Job {
             self.cost_usd += cost_usd.unwrap_or_default();
             self.tokens += *tokens;
         } else if let Event::QuotaPaused(paused) = event {
-            self.quota = Some(QuotaState::again(self.quota.as_ref(), paused, at));
+            self.quota = Some(QuotaState::after_pause(self.quota.as_ref(), paused, at));
         } else if let Event::QuotaWarned { share, resets_at, .. } = event {
             self.utilization = Some(QuotaUtilization { share: *share, resets_at: *resets_at });
         } else if let Event::QuotaResumed {} = event {
@@ -176,7 +176,7 @@ impl Job {
 ///
 /// Only an agent that was served does, and only one that was let through to try: an older one
 /// that answers late proves nothing. The job's own steps are let through one at a time.
-pub(super) fn lifted(job: &Job, inside: &NewEvent) -> Option<NewEvent> {
+pub(super) fn quota_lifted(job: &Job, inside: &NewEvent) -> Option<NewEvent> {
     let paused = job.quota.as_ref()?;
     let is_served = matches!(inside.event, Event::AgentUsage { served: true, .. });
     let is_try = inside.item_id.is_none() || paused.probe == inside.item_id;
@@ -186,7 +186,7 @@ pub(super) fn lifted(job: &Job, inside: &NewEvent) -> Option<NewEvent> {
 /// Returns what is recorded when an agent ran into a limit.
 ///
 /// Many run into the same one; what is known already is not recorded again.
-pub(super) fn limited(
+pub(super) fn quota_paused(
     job: &Job,
     limit: QuotaLimit,
     step: Option<String>,
@@ -223,13 +223,13 @@ fn lifted_at(limit: &QuotaLimit, times: u32, now: Timestamp, random: f64) -> Tim
         None => doubled(FIRST_WAIT, times),
     };
     let jitter = wait.div_f64(10.0).min(MOST_JITTER).mul_f64(random.clamp(0.0, 1.0));
-    later(now, wait.saturating_add(jitter))
+    saturating_add(now, wait.saturating_add(jitter))
 }
 
 /// Returns what keeps the job from going on, if something does.
 ///
 /// `needs_agent` is whether what comes next may ask an agent: nothing else has to wait.
-pub(super) fn hold(
+pub(super) fn block_on_spend(
     job: &Job,
     surroundings: DecisionContext<'_>,
     needs_agent: bool,
@@ -246,7 +246,7 @@ pub(super) fn hold(
     let SpendContext { budget, today_usd, .. } = surroundings.spending;
     let overspent = exceeded(budget, job.cost_usd, today_usd)?;
     let BudgetOverrun { scope, limit_usd, spent_usd } = overspent;
-    Some(Decision::note(vec![Event::BudgetExceeded { scope, limit_usd, spent_usd }]))
+    Some(Decision::record(vec![Event::BudgetExceeded { scope, limit_usd, spent_usd }]))
 }
 
 /// Waits for a limit to be lifted, or stops.
@@ -264,7 +264,7 @@ fn wait(job: &Job, paused: &QuotaState, surroundings: DecisionContext<'_>) -> Op
     }
     let (reason, message) = match (paused.limit.kind, paused.until) {
         (QuotaKind::Usage, Some(until)) => {
-            let too_long = too_long(paused.since, until, spending.quota);
+            let too_long = wait_limit_message(paused.since, until, spending.quota);
             let too_long = too_long.map(|why| format!(" ({why})")).unwrap_or_default();
             let message = format!(
                 "{}; `prodigy resume` tries it with one agent from {until:.0} on{too_long}, and with `--now` at once",
@@ -283,15 +283,15 @@ fn wait(job: &Job, paused: &QuotaState, surroundings: DecisionContext<'_>) -> Op
 
 /// Returns whether a job that waits since a moment may wait until another.
 fn may_wait(since: Timestamp, until: Timestamp, spending: SpendContext<'_>) -> bool {
-    let is_short = too_long(since, until, spending.quota).is_none();
+    let is_short = wait_limit_message(since, until, spending.quota).is_none();
     spending.waits && spending.quota.on_limit == OnLimit::Wait && is_short
 }
 
 /// Says that a wait is longer than it may be, if it is.
-fn too_long(since: Timestamp, until: Timestamp, quota: &QuotaPolicy) -> Option<String> {
+fn wait_limit_message(since: Timestamp, until: Timestamp, quota: &QuotaPolicy) -> Option<String> {
     let wait = Duration::try_from(until.duration_since(since)).unwrap_or_default();
     let most = quota.longest_wait();
-    (wait > most).then(|| format!("a wait longer than `max_wait`, {}", duration::show(most)))
+    (wait > most).then(|| format!("a wait longer than `max_wait`, {}", duration::format(most)))
 }
 
 /// Ends the run because money is spent.
@@ -303,7 +303,7 @@ fn stop_spending(
     if is_under_way(job) {
         return match surroundings.spending.budget.on_exceeded {
             OnExceeded::Pause => Decision::default(),
-            OnExceeded::Stop => Decision::act(JobAction::Halt(PauseReason::Budget)),
+            OnExceeded::Stop => Decision::perform(JobAction::Halt(PauseReason::Budget)),
         };
     }
     let event = Event::JobPaused { reason: PauseReason::Budget, message: overspent.message() };
@@ -340,7 +340,11 @@ pub fn exceeded(budget: &Budget, job_usd: f64, today_usd: f64) -> Option<BudgetO
 }
 
 /// Returns how many attempts may be under way when a limit comes closer.
-pub(super) fn throttled(job: &Job, most: u32, surroundings: DecisionContext<'_>) -> u32 {
+pub(super) fn throttled_concurrency(
+    job: &Job,
+    most: u32,
+    surroundings: DecisionContext<'_>,
+) -> u32 {
     let Some(throttle_at) = surroundings.spending.quota.throttle_at else { return most };
     let Some(used) = job.utilization.filter(|used| used.share >= throttle_at) else { return most };
     if used.resets_at.is_some_and(|at| at <= surroundings.now) {
@@ -353,11 +357,11 @@ pub(super) fn throttled(job: &Job, most: u32, surroundings: DecisionContext<'_>)
 }
 
 fn is_under_way(job: &Job) -> bool {
-    job.map.as_ref().is_some_and(|map| map.under_way() > 0)
+    job.map.as_ref().is_some_and(|map| map.in_flight() > 0)
 }
 
 /// Returns a moment that comes later, or the last one there is.
-pub(super) fn later(now: Timestamp, delay: Duration) -> Timestamp {
+pub(super) fn saturating_add(now: Timestamp, delay: Duration) -> Timestamp {
     jiff::SignedDuration::try_from(delay)
         .ok()
         .and_then(|delay| now.checked_add(delay).ok())

@@ -324,14 +324,14 @@ impl Job {
             if let Some(id) = id {
                 set_step_result(&mut self.vars, id, &StepResult::skipped());
             }
-            self.pass_step();
+            self.mark_step_done();
         }
     }
 
     /// Marks the top-level step that is in flight as done.
-    fn pass_step(&mut self) {
+    fn mark_step_done(&mut self) {
         if !self.done_apart.is_empty() {
-            let at = self.position().map(|(_, at)| at);
+            let at = self.next_step_position().map(|(_, at)| at);
             self.done_apart.extend(at);
         }
         (self.running, self.suspended) = (None, None);
@@ -343,7 +343,7 @@ impl Job {
     fn apply_to_item(&mut self, record: &EventRecord) -> Result<(), ApplyError> {
         let event = record.event.event_type();
         let order = ApplyError::Order { seq: record.seq, event };
-        if self.keep_for_later(record) {
+        if self.defer_effect(record) {
             return Ok(());
         }
         let Some(map) = &mut self.map else { return Err(order) };
@@ -353,17 +353,17 @@ impl Job {
             return Ok(());
         }
         map.apply(record).map_err(|_| order)?;
-        self.hand_over(record);
+        self.apply_deferred_effects(record);
         self.apply_spending(&record.event, record.timestamp);
         if let Some(quota) = &mut self.quota {
-            quota.follow(record);
+            quota.track_probe(record);
         }
         Ok(())
     }
 
     /// Applies the result of a top-level step.
     fn finish_step(&mut self, step: &StepCompleted) {
-        self.pass_step();
+        self.mark_step_done();
         self.failed_inside += std::mem::take(&mut self.failing_inside);
         if step.status == StepStatus::Failed {
             self.failed_steps += 1;

@@ -238,7 +238,7 @@ impl JobSummary {
         // A run that died ended with the record before this one.
         self.earlier += between(self.run_began.replace(record.timestamp), before);
         if let Some(started) = &mut self.started {
-            started.change(*budget, options.as_deref());
+            started.apply_options(*budget, options.as_deref());
             started.retarget(into.as_deref());
         }
         self.change_workflow(workflow.as_ref());

@@ -57,14 +57,14 @@ impl SuspensionCause {
     }
 
     /// Returns the event that keeps agents from starting for this cause, unless one did already.
-    pub(super) fn pause(
+    pub(super) fn pause_event(
         self,
         job: &Job,
         step: Option<String>,
         surroundings: DecisionContext<'_>,
     ) -> Option<Event> {
         match self {
-            Self::Limit(limit) => spending::limited(job, limit, step, surroundings),
+            Self::Limit(limit) => spending::quota_paused(job, limit, step, surroundings),
             Self::Budget(BudgetOverrun { scope, limit_usd, spent_usd }) => {
                 let is_known = job.overspent.is_some();
                 (!is_known).then_some(Event::BudgetExceeded { scope, limit_usd, spent_usd })
@@ -73,7 +73,7 @@ impl SuspensionCause {
     }
 
     /// Returns work that this cut off; only a usage limit counts towards the restarts.
-    pub(super) fn suspend(&self, work: WorkSuspended) -> WorkSuspended {
+    pub(super) fn suspended_work(&self, work: WorkSuspended) -> WorkSuspended {
         let is_usage = matches!(self, Self::Limit(limit) if limit.kind == QuotaKind::Usage);
         let counted = work.counted && is_usage;
         WorkSuspended { counted, ..work }
@@ -82,7 +82,7 @@ impl SuspensionCause {
 
 impl SuspendedWork {
     /// Returns the suspended work after it was cut off, once more if it was before.
-    fn after(before: Option<&Self>, work: &WorkSuspended, agent: Option<AgentId>) -> Self {
+    fn updated_with(before: Option<&Self>, work: &WorkSuspended, agent: Option<AgentId>) -> Self {
         let is_further = before.is_none_or(|before| work.finished_steps > before.finished_steps);
         let cut_offs = before.filter(|_| !is_further).map_or(0, |before| before.cut_offs);
         let WorkSuspended { step, snapshot, finished_steps, counted } = work.clone();
@@ -92,13 +92,13 @@ impl SuspendedWork {
     }
 
     /// Returns the failure of work that limits cut off too often without a further finished step.
-    pub(super) fn exhausted(
+    pub(super) fn restart_limit_failure(
         before: Option<&Self>,
         work: &WorkSuspended,
         quota: &QuotaPolicy,
         reason: &str,
     ) -> Option<Failure> {
-        let cut_offs = Self::after(before, work, None).cut_offs;
+        let cut_offs = Self::updated_with(before, work, None).cut_offs;
         let most = quota.most_restarts();
         (work.counted && cut_offs > most).then(|| {
             let message = format!(
@@ -130,7 +130,7 @@ impl MapState {
         agent: Option<AgentId>,
     ) -> Result<(), MisplacedEvent> {
         let before = self.item_mut(at)?.suspended.as_deref();
-        let work = SuspendedWork::after(before, work, agent);
+        let work = SuspendedWork::updated_with(before, work, agent);
         self.set_suspended(at, Some(Box::new(work)));
         Ok(())
     }
@@ -158,7 +158,7 @@ impl Job {
     /// Suspends a step of the job, or the merge.
     pub(super) fn suspend(&mut self, work: &WorkSuspended) {
         let before = self.suspended.as_ref().filter(|before| before.step == work.step);
-        self.suspended = Some(SuspendedWork::after(before, work, None));
+        self.suspended = Some(SuspendedWork::updated_with(before, work, None));
     }
 
     /// Returns the work of a step that was cut off, if it keeps what it has.
@@ -202,17 +202,17 @@ impl Job {
 }
 
 /// Suspends a step that was cut off, or fails it if limits did so too often.
-pub(super) fn step_cut_off(
+pub(super) fn suspend_step(
     job: &Job,
     step: String,
     cut_off: SuspensionCause,
     work: WorkSuspended,
     surroundings: DecisionContext<'_>,
 ) -> Decision {
-    let work = cut_off.suspend(work);
+    let work = cut_off.suspended_work(work);
     let before = job.suspended.as_ref().filter(|before| before.step == work.step);
     let (quota, reason) = (surroundings.spending.quota, cut_off.message());
-    let exhausted = SuspendedWork::exhausted(before, &work, quota, &reason);
+    let exhausted = SuspendedWork::restart_limit_failure(before, &work, quota, &reason);
     let is_kept = work.is_worth_recording();
     let suspended = is_kept.then(|| Event::WorkSuspended(Box::new(work)));
     if let Some(failure) = exhausted {
@@ -220,6 +220,6 @@ pub(super) fn step_cut_off(
         let events = suspended.into_iter().chain([failed]).collect();
         return Decision::finish(events, RunOutcome::Failed);
     }
-    let paused = cut_off.pause(job, Some(step), surroundings);
-    Decision::note(suspended.into_iter().chain(paused).collect())
+    let paused = cut_off.pause_event(job, Some(step), surroundings);
+    Decision::record(suspended.into_iter().chain(paused).collect())
 }

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     Timestamp,
-    agent::{QuotaKind, QuotaLimit, TokenUsage, is_served},
+    agent::{QuotaKind, QuotaLimit, TokenUsage, was_served},
     event::{
         AgentCompleted, AttemptStatus, Event, EventRecord, FORMAT, JobMode, JobStarted, NewEvent,
         PhaseName, ReplayAuthorization, RunOptions, StepCompleted, StepStatus, WorkSuspended,
@@ -322,7 +322,7 @@ impl JobHarness {
     #[expect(clippy::too_many_lines, reason = "one arm for each action")]
     fn answer_item(&mut self, action: ItemAction) -> Vec<JobInput> {
         let ids = |from: u32, to: u32| {
-            (from..to).map(|at| ItemId::at(at as usize + 1, 999)).collect::<Vec<_>>()
+            (from..to).map(|at| ItemId::from_position(at as usize + 1, 999)).collect::<Vec<_>>()
         };
         let input = match action {
             ItemAction::Select => {
@@ -330,7 +330,7 @@ impl JobHarness {
             }
             ItemAction::Find { from } => ItemInput::Found(ids(from, self.items)),
             ItemAction::Claim { item } if self.refused.contains(&item) => {
-                self.replays.refuse(item);
+                self.replays.reject(item);
                 ItemInput::Unclaimed { item }
             }
             ItemAction::Claim { item } => {
@@ -433,7 +433,7 @@ impl JobHarness {
             | ItemInput::CommitsGone { .. } => None,
         };
         let served = if let ItemInput::Failed { failure, .. } = &input {
-            is_served(Some(failure.kind), TokenUsage::default(), false)
+            was_served(Some(failure.kind), TokenUsage::default(), false)
         } else {
             true
         };

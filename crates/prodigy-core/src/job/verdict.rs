@@ -7,7 +7,7 @@ use super::{
     conflict::AttemptCost,
     items::ItemAction,
     map::{CommitRange, ItemState},
-    spending::later,
+    spending::saturating_add,
 };
 use crate::{
     Timestamp,
@@ -66,12 +66,17 @@ impl MapContext<'_> {
     }
 
     /// Returns an item whose handler is run by this agent.
-    fn handling(&self, agent: AgentId, at: u32) -> Option<&ItemState> {
+    fn item_in_handler(&self, agent: AgentId, at: u32) -> Option<&ItemState> {
         let is_so = |stage: &ItemStage| matches!(stage, ItemStage::Handling { agent: by, .. } if *by == agent);
         self.map.item(at).filter(|item| is_so(&item.stage))
     }
 
-    pub(super) fn completed(&self, agent: AgentId, at: u32, mut done: AgentCompleted) -> Decision {
+    pub(super) fn attempt_completed(
+        &self,
+        agent: AgentId,
+        at: u32,
+        mut done: AgentCompleted,
+    ) -> Decision {
         let Some((item, probe)) = self.under_way(agent, at) else { return Decision::default() };
         done.attempt = item.attempts + 1;
         let release = ItemAction::Release { agent, failed: false };
@@ -81,9 +86,9 @@ impl MapContext<'_> {
             let commits = CommitRange { base, head, commits };
             actions.push(JobAction::Item(ItemAction::Merge { item: at, commits }));
         }
-        let mut facts = vec![about(item, Some(agent), Event::AgentCompleted(Box::new(done)))];
+        let mut facts = vec![item_event(item, Some(agent), Event::AgentCompleted(Box::new(done)))];
         if let Some(config) = &self.rules.policy.circuit_breaker
-            && self.map.breaker.closes(config, probe)
+            && self.map.breaker.closes_on_success(config, probe)
         {
             facts.push(Event::CircuitClosed {}.into());
         }
@@ -93,7 +98,7 @@ impl MapContext<'_> {
 
     /// Decides over an item whose attempt failed. It fails for good only once what it left
     /// behind is safe: from the record on that says so, nobody looks for it any more.
-    pub(super) fn failed(
+    pub(super) fn attempt_failed(
         &self,
         agent: AgentId,
         at: u32,
@@ -104,7 +109,7 @@ impl MapContext<'_> {
     }
 
     /// Dead-letters an item, whatever the error policy says of failed attempts.
-    pub(super) fn give_up(
+    pub(super) fn dead_letter_item(
         &self,
         agent: AgentId,
         at: u32,
@@ -130,7 +135,7 @@ impl MapContext<'_> {
         let verdict = verdict.unwrap_or_else(|| self.verdict(item, &failure));
         if !secured && !matches!(verdict, FailureVerdict::Retry { .. }) {
             let goes_on = matches!(verdict, FailureVerdict::Handler(_));
-            return Decision::act(JobAction::Item(ItemAction::Secure { agent, goes_on }));
+            return Decision::perform(JobAction::Item(ItemAction::Secure { agent, goes_on }));
         }
         failed.then = match verdict {
             FailureVerdict::Retry { .. } => FailureDecision::Retry,
@@ -140,22 +145,22 @@ impl MapContext<'_> {
         };
         let attempts = failed.attempt;
         let narrowed = self.narrowed(&failed);
-        let mut facts = vec![about(item, Some(agent), Event::AgentFailed(Box::new(failed)))];
+        let mut facts = vec![item_event(item, Some(agent), Event::AgentFailed(Box::new(failed)))];
         let mut release = Some(true);
         let mut actions = Vec::new();
         match verdict {
             FailureVerdict::Retry { delay } => {
                 release = Some(false);
                 let reason = failure.message;
-                facts.push(self.retrying(item, attempts + 1, delay, reason));
+                facts.push(self.retry_event(item, attempts + 1, delay, reason));
             }
             FailureVerdict::DeadLetter => {
                 let event = Event::ItemDeadLettered { attempts, failure };
-                facts.push(about(item, Some(agent), event));
+                facts.push(item_event(item, Some(agent), event));
             }
             FailureVerdict::Skip => {
                 let reason = "`on_item_failure` is `skip`".to_owned();
-                facts.push(about(item, Some(agent), Event::ItemSkipped { reason, failure }));
+                facts.push(item_event(item, Some(agent), Event::ItemSkipped { reason, failure }));
             }
             FailureVerdict::Handler(name) => {
                 release = None;
@@ -167,9 +172,9 @@ impl MapContext<'_> {
             actions.push(JobAction::Item(ItemAction::Release { agent, failed }));
         }
         if let Some(config) = &self.rules.policy.circuit_breaker
-            && let Some(failures) = self.map.breaker.opens(config, probe)
+            && let Some(failures) = self.map.breaker.opens_on_failure(config, probe)
         {
-            let until = later(self.surroundings.now, config.timeout);
+            let until = saturating_add(self.surroundings.now, config.timeout);
             facts.push(Event::CircuitOpen { failures, until }.into());
         }
         facts.extend(narrowed);
@@ -208,12 +213,12 @@ impl MapContext<'_> {
     /// Applies the error policy.
     fn verdict(&self, item: &ItemState, failure: &Failure) -> FailureVerdict {
         let ErrorPolicy { retry, on_item_failure, .. } = self.rules.policy;
-        if item.is_uncertain() || failure.kind.class() == ReasonClass::Commit {
+        if item.has_open_effects() || failure.kind.class() == ReasonClass::Commit {
             // Another try might change the same thing twice: somebody has to decide that.
             return FailureVerdict::DeadLetter;
         }
         let failed = item.failed + 1;
-        let retry = retry.clone().unwrap_or_else(RetryPolicy::patience);
+        let retry = retry.clone().unwrap_or_else(RetryPolicy::for_busy_provider);
         // What is spent is spent, however often it is tried.
         let is_spent = failure.kind == ReasonCode::BudgetExceeded;
         if !is_spent && retry.allows(failed, failure.kind) {
@@ -228,16 +233,16 @@ impl MapContext<'_> {
         }
     }
 
-    pub(super) fn handled(
+    pub(super) fn handler_finished(
         &self,
         agent: AgentId,
         at: u32,
         failure: Failure,
         handler: Option<Failure>,
     ) -> Decision {
-        let Some(item) = self.handling(agent, at) else { return Decision::default() };
+        let Some(item) = self.item_in_handler(agent, at) else { return Decision::default() };
         let attempts = item.attempts;
-        let event = if item.is_uncertain() {
+        let event = if item.has_open_effects() {
             let message = match handler {
                 Some(broken) => format!("its handler failed too: {}", broken.message),
                 None => {
@@ -245,14 +250,14 @@ impl MapContext<'_> {
                         .to_owned()
                 }
             };
-            let mut failure = failure.followed_by(&message);
+            let mut failure = failure.with_sentence(&message);
             failure.cause = Some(failure.kind);
             failure.kind = ReasonCode::UnknownCommitState;
             Event::ItemDeadLettered { attempts, failure }
         } else if let Some(broken) = handler {
             // The reason stays the item's: a replay runs the item, not its handler.
             let failure =
-                failure.followed_by(&format!("its handler failed too: {}", broken.message));
+                failure.with_sentence(&format!("its handler failed too: {}", broken.message));
             Event::ItemDeadLettered { attempts, failure }
         } else {
             let name = match &self.rules.policy.on_item_failure {
@@ -266,23 +271,23 @@ impl MapContext<'_> {
         };
         let release = ItemAction::Release { agent, failed: true };
         Decision {
-            facts: vec![about(item, Some(agent), event)],
+            facts: vec![item_event(item, Some(agent), event)],
             actions: vec![JobAction::Item(release)],
             tick: true,
             wake: None,
         }
     }
 
-    pub(super) fn retrying(
+    pub(super) fn retry_event(
         &self,
         item: &ItemState,
         attempt: u32,
         delay: Duration,
         reason: String,
     ) -> NewEvent {
-        let retry_at = later(self.surroundings.now, delay);
+        let retry_at = saturating_add(self.surroundings.now, delay);
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        about(item, None, Event::AgentRetrying { attempt, delay_ms, retry_at, reason })
+        item_event(item, None, Event::AgentRetrying { attempt, delay_ms, retry_at, reason })
     }
 }
 
@@ -290,12 +295,12 @@ impl MapContext<'_> {
 fn complete(failed: &mut AgentFailed, item: &ItemState) {
     failed.attempt = item.attempts + 1;
     failed.correlation_id = item.correlation_id.clone().unwrap_or_default();
-    if item.is_uncertain() {
-        failed.failure = failed.failure.clone().uncertain();
+    if item.has_open_effects() {
+        failed.failure = failed.failure.clone().with_unknown_commit();
     }
 }
 
 /// Says something about an item.
-pub(super) fn about(item: &ItemState, agent_id: Option<AgentId>, event: Event) -> NewEvent {
+pub(super) fn item_event(item: &ItemState, agent_id: Option<AgentId>, event: Event) -> NewEvent {
     NewEvent { agent_id, item_id: Some(item.id.clone()), event }
 }

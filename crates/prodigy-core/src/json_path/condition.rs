@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     ast::{FilterComparison, FilterCondition, FilterOperand, FilterQuery, is_singular},
-    cursor::{PathParser, fault},
+    cursor::{PathParser, parse_error},
     pattern::{MatchPattern, compile},
 };
 use crate::{diagnostic::ParseError, nearest::did_you_mean};
@@ -66,12 +66,12 @@ impl PathParser<'_> {
         let mut parts = vec![first];
         loop {
             let end = self.at;
-            self.blank();
+            self.skip_blanks();
             if !self.take(operator) {
                 self.at = end;
                 break;
             }
-            self.blank();
+            self.skip_blanks();
             parts.push(part(self)?);
         }
         Ok(match parts.pop() {
@@ -86,7 +86,7 @@ impl PathParser<'_> {
     fn basic(&mut self) -> Result<FilterCondition, ParseError> {
         let start = self.at;
         if self.take("!") {
-            self.blank();
+            self.skip_blanks();
             let inner = if self.peek() == Some('(') {
                 self.parentheses()?
             } else {
@@ -102,9 +102,9 @@ impl PathParser<'_> {
         }
         let left = self.found()?;
         let end = self.at;
-        self.blank();
+        self.skip_blanks();
         if let Some(relation) = self.relation()? {
-            self.blank();
+            self.skip_blanks();
             let right = self.found()?;
             return Ok(FilterCondition::Compare(relation, comparable(left)?, comparable(right)?));
         }
@@ -115,9 +115,9 @@ impl PathParser<'_> {
     /// `!@.a == 1` could mean two things, so the standard wants parentheses.
     fn not_of_a_comparison(&mut self, start: usize) -> Result<(), ParseError> {
         let end = self.at;
-        self.blank();
+        self.skip_blanks();
         if self.relation()?.is_some() {
-            let mut fault = fault(start..self.at, "`!` cannot stand before a comparison");
+            let mut fault = parse_error(start..self.at, "`!` cannot stand before a comparison");
             fault.help = Some("write `!(a == b)`, or `a != b`".to_owned());
             return Err(fault);
         }
@@ -126,18 +126,18 @@ impl PathParser<'_> {
     }
 
     fn parentheses(&mut self) -> Result<FilterCondition, ParseError> {
-        self.need("(", "`(`")?;
-        self.blank();
+        self.expect("(", "`(`")?;
+        self.skip_blanks();
         let inner = self.condition()?;
-        self.blank();
-        self.need(")", "`&&`, `||` or `)`")?;
+        self.skip_blanks();
+        self.expect(")", "`&&`, `||` or `)`")?;
         Ok(inner)
     }
 
     fn relation(&mut self) -> Result<Option<FilterComparison>, ParseError> {
         let found = RELATIONS.iter().find(|(symbol, _)| self.take(symbol));
         if found.is_none() && self.peek() == Some('=') {
-            let mut fault = fault(self.at..self.at + 1, "`=` compares nothing");
+            let mut fault = parse_error(self.at..self.at + 1, "`=` compares nothing");
             fault.help = Some("write `==`".to_owned());
             return Err(fault);
         }
@@ -173,12 +173,12 @@ impl PathParser<'_> {
             "false" => Ok(FilterTermKind::Literal(Value::Bool(false))),
             "null" => Ok(FilterTermKind::Literal(Value::Null)),
             _ if FUNCTIONS.iter().any(|(known, _)| *known == word) => {
-                let mut fault = fault(range, format!("`{word}` is a function"));
+                let mut fault = parse_error(range, format!("`{word}` is a function"));
                 fault.help = Some(format!("write `{word}(…)`, with nothing before the `(`"));
                 Err(fault)
             }
             _ => {
-                let mut fault = fault(range, format!("`{word}` is no path and no value"));
+                let mut fault = parse_error(range, format!("`{word}` is no path and no value"));
                 fault.help = Some(format!("write `@.{word}` for a field, `'{word}'` for a text"));
                 Err(fault)
             }
@@ -216,25 +216,28 @@ impl PathParser<'_> {
             }
             _ => {
                 let plural = if *count == 1 { "" } else { "s" };
-                Err(fault(range, format!("`{name}` takes {count} value{plural}, not {given}")))
+                Err(parse_error(
+                    range,
+                    format!("`{name}` takes {count} value{plural}, not {given}"),
+                ))
             }
         }
     }
 
     fn arguments(&mut self) -> Result<Vec<FilterTerm>, ParseError> {
         let mut arguments = Vec::new();
-        self.blank();
+        self.skip_blanks();
         if self.take(")") {
             return Ok(arguments);
         }
         loop {
-            self.blank();
+            self.skip_blanks();
             arguments.push(self.found()?);
-            self.blank();
+            self.skip_blanks();
             if self.take(")") {
                 return Ok(arguments);
             }
-            self.need(",", "`,` or `)`")?;
+            self.expect(",", "`,` or `)`")?;
         }
     }
 
@@ -246,11 +249,12 @@ impl PathParser<'_> {
             return Ok(MatchPattern::Found { operand: Box::new(operand), whole });
         };
         if self.patterns == PATTERNS {
-            return Err(fault(range, format!("a path can have at most {PATTERNS} patterns")));
+            return Err(parse_error(range, format!("a path can have at most {PATTERNS} patterns")));
         }
         self.patterns += 1;
         let pattern = compile(text, whole).map(MatchPattern::Written);
-        pattern.map_err(|reason| fault(range, format!("the pattern cannot be used: {reason}")))
+        pattern
+            .map_err(|reason| parse_error(range, format!("the pattern cannot be used: {reason}")))
     }
 }
 
@@ -260,7 +264,7 @@ fn test(found: FilterTerm) -> Result<FilterCondition, ParseError> {
         FilterTermKind::Query(query) => Ok(FilterCondition::Exists(query)),
         FilterTermKind::Test(condition) => Ok(condition),
         FilterTermKind::Literal(_) | FilterTermKind::Value(_) => {
-            let mut fault = fault(found.range, "a value is no test");
+            let mut fault = parse_error(found.range, "a value is no test");
             fault.help = Some("compare it with something".to_owned());
             Err(fault)
         }
@@ -274,11 +278,11 @@ fn comparable(found: FilterTerm) -> Result<FilterOperand, ParseError> {
         FilterTermKind::Value(operand) => Ok(operand),
         FilterTermKind::Query(query) if is_singular(&query.hops) => Ok(FilterOperand::Part(query)),
         FilterTermKind::Query(_) => {
-            let mut fault = fault(found.range, "this path can lead to more than one value");
+            let mut fault = parse_error(found.range, "this path can lead to more than one value");
             fault.help = Some("compare `count(…)` or `value(…)` of it".to_owned());
             Err(fault)
         }
-        FilterTermKind::Test(_) => Err(fault(found.range, "a test has no value")),
+        FilterTermKind::Test(_) => Err(parse_error(found.range, "a test has no value")),
     }
 }
 
@@ -287,7 +291,7 @@ fn nodes(found: FilterTerm, function: &str) -> Result<FilterQuery, ParseError> {
     match found.kind {
         FilterTermKind::Query(query) => Ok(query),
         FilterTermKind::Literal(_) | FilterTermKind::Value(_) | FilterTermKind::Test(_) => {
-            Err(fault(found.range, format!("`{function}` takes a path")))
+            Err(parse_error(found.range, format!("`{function}` takes a path")))
         }
     }
 }

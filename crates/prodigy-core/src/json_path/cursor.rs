@@ -30,7 +30,7 @@ impl<'text> PathParser<'text> {
     }
 
     /// Returns what was read since a place.
-    pub(super) fn since(&self, start: usize) -> &'text str {
+    pub(super) fn text_since(&self, start: usize) -> &'text str {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
@@ -64,12 +64,12 @@ impl<'text> PathParser<'text> {
     }
 
     /// Passes over blanks, where the standard allows them.
-    pub(super) fn blank(&mut self) {
+    pub(super) fn skip_blanks(&mut self) {
         self.take_while(|c| matches!(c, ' ' | '\t' | '\n' | '\r'));
     }
 
     /// Takes a piece of text that must be next.
-    pub(super) fn need(&mut self, text: &str, expected: &str) -> Result<(), ParseError> {
+    pub(super) fn expect(&mut self, text: &str, expected: &str) -> Result<(), ParseError> {
         if self.take(text) { Ok(()) } else { Err(self.expected(expected)) }
     }
 
@@ -80,7 +80,7 @@ impl<'text> PathParser<'text> {
             Some(' ' | '\t' | '\n' | '\r') => (self.at + 1, "a blank".to_owned()),
             Some(c) => (self.at + c.len_utf8(), format!("`{}`", c.escape_debug())),
         };
-        fault(self.at..end, format!("expected {expected}, found {found}"))
+        parse_error(self.at..end, format!("expected {expected}, found {found}"))
     }
 
     /// Reads something one level deeper.
@@ -90,7 +90,7 @@ impl<'text> PathParser<'text> {
     ) -> Result<T, ParseError> {
         if self.depth == DEEPEST {
             let message = format!("the path is nested more than {DEEPEST} levels deep");
-            return Err(fault(self.at..self.at, message));
+            return Err(parse_error(self.at..self.at, message));
         }
         self.depth += 1;
         let result = read(self);
@@ -100,6 +100,6 @@ impl<'text> PathParser<'text> {
 }
 
 /// Creates a fault without help.
-pub(super) fn fault(range: Range<usize>, message: impl Into<String>) -> ParseError {
+pub(super) fn parse_error(range: Range<usize>, message: impl Into<String>) -> ParseError {
     ParseError { range, message: message.into(), help: None }
 }

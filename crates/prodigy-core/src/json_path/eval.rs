@@ -28,7 +28,7 @@ impl<'a> PathEvaluator<'a> {
     }
 
     /// Returns where steps lead from one part.
-    pub(super) fn follow(
+    pub(super) fn apply_segments(
         &self,
         hops: &[QuerySegment],
         start: &'a RawValue,
@@ -49,19 +49,19 @@ impl<'a> PathEvaluator<'a> {
     }
 
     /// Returns where a query in a filter leads.
-    pub(super) fn query(
+    pub(super) fn run_query(
         &self,
         query: &FilterQuery,
         tested: &'a RawValue,
     ) -> Result<Vec<&'a RawValue>, Error> {
         match query.origin {
-            QueryOrigin::Tested => self.follow(&query.hops, tested),
+            QueryOrigin::Tested => self.apply_segments(&query.hops, tested),
             QueryOrigin::Root(number) => {
                 let known = self.known.get(number);
                 if let Some(parts) = known.and_then(OnceCell::get) {
                     return Ok(parts.clone());
                 }
-                let parts = self.follow(&query.hops, self.root)?;
+                let parts = self.apply_segments(&query.hops, self.root)?;
                 Ok(known.map_or_else(Vec::new, |cell| cell.get_or_init(|| parts).clone()))
             }
         }
@@ -107,7 +107,7 @@ impl<'a> PathEvaluator<'a> {
                 Selector::Index(_) | Selector::Slice(..) => {}
                 Selector::Filter(condition) => {
                     for child in raw::children(part)? {
-                        if self.holds(condition, child)? {
+                        if self.matches_condition(condition, child)? {
                             found.push(child);
                         }
                     }

@@ -15,7 +15,7 @@ use crate::expr::order;
 
 impl<'a> PathEvaluator<'a> {
     /// Returns whether a condition holds for a part.
-    pub(super) fn holds(
+    pub(super) fn matches_condition(
         &self,
         condition: &FilterCondition,
         tested: &'a RawValue,
@@ -23,7 +23,7 @@ impl<'a> PathEvaluator<'a> {
         match condition {
             FilterCondition::Any(conditions) => {
                 for condition in conditions {
-                    if self.holds(condition, tested)? {
+                    if self.matches_condition(condition, tested)? {
                         return Ok(true);
                     }
                 }
@@ -31,18 +31,18 @@ impl<'a> PathEvaluator<'a> {
             }
             FilterCondition::All(conditions) => {
                 for condition in conditions {
-                    if !self.holds(condition, tested)? {
+                    if !self.matches_condition(condition, tested)? {
                         return Ok(false);
                     }
                 }
                 Ok(true)
             }
-            FilterCondition::Not(condition) => Ok(!self.holds(condition, tested)?),
+            FilterCondition::Not(condition) => Ok(!self.matches_condition(condition, tested)?),
             FilterCondition::Compare(relation, a, b) => {
                 let (a, b) = (self.operand(a, tested)?, self.operand(b, tested)?);
                 Ok(compare(*relation, a.as_ref(), b.as_ref()))
             }
-            FilterCondition::Exists(query) => Ok(!self.query(query, tested)?.is_empty()),
+            FilterCondition::Exists(query) => Ok(!self.run_query(query, tested)?.is_empty()),
             FilterCondition::Matches(text, pattern) => match self.operand(text, tested)? {
                 Some(Value::String(text)) => self.matches(&text, pattern, tested),
                 _ => Ok(false),
@@ -59,7 +59,7 @@ impl<'a> PathEvaluator<'a> {
         match operand {
             FilterOperand::Literal(value) => Ok(Some(value.clone())),
             FilterOperand::Part(query) => {
-                self.query(query, tested)?.first().map(|part| raw::value(part)).transpose()
+                self.run_query(query, tested)?.first().map(|part| raw::value(part)).transpose()
             }
             FilterOperand::Length(operand) => Ok(match self.operand(operand, tested)? {
                 Some(Value::String(text)) => Some(text.chars().count().into()),
@@ -67,8 +67,8 @@ impl<'a> PathEvaluator<'a> {
                 Some(Value::Object(fields)) => Some(fields.len().into()),
                 Some(Value::Null | Value::Bool(_) | Value::Number(_)) | None => None,
             }),
-            FilterOperand::Count(query) => Ok(Some(self.query(query, tested)?.len().into())),
-            FilterOperand::Only(query) => match self.query(query, tested)?.as_slice() {
+            FilterOperand::Count(query) => Ok(Some(self.run_query(query, tested)?.len().into())),
+            FilterOperand::Only(query) => match self.run_query(query, tested)?.as_slice() {
                 [part] => raw::value(part).map(Some),
                 _ => Ok(None),
             },
@@ -116,7 +116,7 @@ fn compare(relation: FilterComparison, a: Option<&Value>, b: Option<&Value>) -> 
 
 fn equal(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a, b) {
-        (Some(a), Some(b)) => order::total(a, b) == Ordering::Equal,
+        (Some(a), Some(b)) => order::total_cmp(a, b) == Ordering::Equal,
         (a, b) => a.is_none() && b.is_none(),
     }
 }
@@ -126,7 +126,7 @@ fn less(a: Option<&Value>, b: Option<&Value>) -> bool {
     match (a, b) {
         (Some(a @ Value::Number(_)), Some(b @ Value::Number(_)))
         | (Some(a @ Value::String(_)), Some(b @ Value::String(_))) => {
-            order::total(a, b) == Ordering::Less
+            order::total_cmp(a, b) == Ordering::Less
         }
         _ => false,
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::cursor::{PathParser, fault};
+use super::cursor::{PathParser, parse_error};
 use crate::{diagnostic::ParseError, expr::order};
 
 /// The largest whole number that the standard allows.
@@ -27,7 +27,7 @@ impl PathParser<'_> {
         let start = self.at;
         self.take("-");
         let digits = self.take_while(|c| c.is_ascii_digit());
-        let text = self.since(start);
+        let text = self.text_since(start);
         if text.is_empty() {
             return Ok(None);
         }
@@ -35,11 +35,11 @@ impl PathParser<'_> {
             return Err(self.expected("a digit"));
         }
         if text != "0" && digits.starts_with('0') {
-            return Err(fault(start..self.at, "a whole number has no leading zero"));
+            return Err(parse_error(start..self.at, "a whole number has no leading zero"));
         }
         match text.parse().ok().filter(|number: &i64| number.abs() <= LARGEST) {
             Some(number) => Ok(Some(number)),
-            None => Err(fault(start..self.at, format!("`{text}` is too large"))),
+            None => Err(parse_error(start..self.at, format!("`{text}` is too large"))),
         }
     }
 
@@ -47,8 +47,8 @@ impl PathParser<'_> {
     pub(super) fn number(&mut self) -> Result<Value, ParseError> {
         let start = self.at;
         let text = self.take_while(|c| matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
-        let number = order::number(text).map(Value::Number);
-        number.ok_or_else(|| fault(start..self.at, format!("`{text}` is not a number")))
+        let number = order::parse_number(text).map(Value::Number);
+        number.ok_or_else(|| parse_error(start..self.at, format!("`{text}` is not a number")))
     }
 
     /// Reads a text in quotes; the first quote is next.
@@ -59,12 +59,12 @@ impl PathParser<'_> {
         loop {
             let at = self.at;
             match self.next() {
-                None => return Err(fault(start..self.at, "this text has no closing quote")),
+                None => return Err(parse_error(start..self.at, "this text has no closing quote")),
                 found if found == quote => return Ok(text),
                 Some('\\') => text.push(self.escape(at, quote)?),
                 Some(c) if c < ' ' => {
                     let message = "a text has no control characters";
-                    let mut fault = fault(at..self.at, message);
+                    let mut fault = parse_error(at..self.at, message);
                     fault.help = Some(format!("write `{}`", c.escape_default()));
                     return Err(fault);
                 }
@@ -85,8 +85,8 @@ impl PathParser<'_> {
             Some('u') => self.unicode(start),
             Some(c) if Some(c) == quote => Ok(c),
             _ => {
-                let text = self.since(start);
-                let mut fault = fault(start..self.at, format!("`{text}` is no escape"));
+                let text = self.text_since(start);
+                let mut fault = parse_error(start..self.at, format!("`{text}` is no escape"));
                 fault.help = Some("write `\\\\` for a backslash".to_owned());
                 Err(fault)
             }
@@ -106,8 +106,8 @@ impl PathParser<'_> {
             first => first,
         };
         code.and_then(char::from_u32).ok_or_else(|| {
-            let text = self.since(start);
-            fault(start..self.at, format!("`{text}` is no character"))
+            let text = self.text_since(start);
+            parse_error(start..self.at, format!("`{text}` is no character"))
         })
     }
 

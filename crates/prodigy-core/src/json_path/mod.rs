@@ -72,15 +72,15 @@ impl JsonPath {
     }
 
     /// Returns the parts of a document that the path leads to, in the order of the standard.
-    pub fn parts<'a>(&self, document: &'a RawValue) -> Result<Vec<&'a RawValue>, Error> {
-        eval::PathEvaluator::new(document, self.root_queries).follow(&self.hops, document)
+    pub fn select<'a>(&self, document: &'a RawValue) -> Result<Vec<&'a RawValue>, Error> {
+        eval::PathEvaluator::new(document, self.root_queries).apply_segments(&self.hops, document)
     }
 
     /// Returns the parts of a document that are items.
     ///
     /// A path that can lead to one list only means the values in the list.
-    pub fn items<'a>(&self, document: &'a RawValue) -> Result<Vec<&'a RawValue>, Error> {
-        let parts = self.parts(document)?;
+    pub fn select_items<'a>(&self, document: &'a RawValue) -> Result<Vec<&'a RawValue>, Error> {
+        let parts = self.select(document)?;
         match parts.as_slice() {
             [list] if self.is_singular() && raw::is_list(list) => raw::children(list),
             _ => Ok(parts),
@@ -89,8 +89,8 @@ impl JsonPath {
 
     /// Returns what the path leads to as one value: the part itself if there can be only one,
     /// else a list of all parts. `None` means that the one part is missing.
-    pub fn value(&self, document: &RawValue) -> Result<Option<Value>, Error> {
-        let parts = self.parts(document)?;
+    pub fn select_value(&self, document: &RawValue) -> Result<Option<Value>, Error> {
+        let parts = self.select(document)?;
         let mut values = parts.iter().map(|part| raw::value(part));
         if self.is_singular() {
             values.next().transpose()

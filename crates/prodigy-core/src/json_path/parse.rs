@@ -2,7 +2,7 @@
 
 use super::{
     ast::{FilterQuery, QueryOrigin, QuerySegment, Selector},
-    cursor::{PathParser, fault},
+    cursor::{PathParser, parse_error},
 };
 use crate::diagnostic::ParseError;
 
@@ -12,7 +12,7 @@ const LONGEST: usize = 64 * 1024;
 /// Reads a path that is all of the text, and counts its queries that start at the root.
 pub(super) fn path(text: &str) -> Result<(Vec<QuerySegment>, usize), ParseError> {
     if text.len() > LONGEST {
-        return Err(fault(0..text.len(), "the path is longer than 64 KiB"));
+        return Err(parse_error(0..text.len(), "the path is longer than 64 KiB"));
     }
     let mut cursor = PathParser::new(text);
     if !cursor.take("$") {
@@ -69,7 +69,7 @@ impl PathParser<'_> {
         let mut hops = Vec::new();
         loop {
             let start = self.at;
-            self.blank();
+            self.skip_blanks();
             let deep = self.take("..");
             let selectors = if self.peek() == Some('[') {
                 self.nested(Self::brackets)?
@@ -85,15 +85,15 @@ impl PathParser<'_> {
 
     fn brackets(&mut self) -> Result<Vec<Selector>, ParseError> {
         let mut selectors = Vec::new();
-        self.need("[", "`[`")?;
+        self.expect("[", "`[`")?;
         loop {
-            self.blank();
+            self.skip_blanks();
             selectors.push(self.selector()?);
-            self.blank();
+            self.skip_blanks();
             if self.take("]") {
                 return Ok(selectors);
             }
-            self.need(",", "`,` or `]`")?;
+            self.expect(",", "`,` or `]`")?;
         }
     }
 
@@ -106,14 +106,14 @@ impl PathParser<'_> {
             }
             Some('?') => {
                 self.next();
-                self.blank();
+                self.skip_blanks();
                 self.condition().map(Selector::Filter)
             }
             Some('0'..='9' | '-' | ':') => self.index_or_slice(),
             Some(c) if c.is_ascii_alphabetic() => {
                 let start = self.at;
                 let name = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
-                let mut fault = fault(start..self.at, "a name in brackets needs quotes");
+                let mut fault = parse_error(start..self.at, "a name in brackets needs quotes");
                 fault.help = Some(format!("write `['{name}']`"));
                 Err(fault)
             }
@@ -123,18 +123,18 @@ impl PathParser<'_> {
 
     fn index_or_slice(&mut self) -> Result<Selector, ParseError> {
         let start = self.whole()?;
-        self.blank();
+        self.skip_blanks();
         if let Some(index) = start
             && self.peek() != Some(':')
         {
             return Ok(Selector::Index(index));
         }
-        self.need(":", "`:`")?;
-        self.blank();
+        self.expect(":", "`:`")?;
+        self.skip_blanks();
         let end = self.whole()?;
-        self.blank();
+        self.skip_blanks();
         let step = if self.take(":") {
-            self.blank();
+            self.skip_blanks();
             self.whole()?
         } else {
             None

@@ -14,7 +14,7 @@ fn raw(document: &str) -> Box<RawValue> {
 fn found(path: &str, document: &str) -> String {
     let path = JsonPath::parse(path).unwrap_or_else(|fault| panic!("{path}: {fault:?}"));
     let document = raw(document);
-    match path.parts(&document) {
+    match path.select(&document) {
         Ok(parts) => parts.iter().map(|part| part.get()).collect::<Vec<_>>().join(" "),
         Err(error) => format!("error: {error}"),
     }
@@ -252,7 +252,7 @@ fn numbers_and_texts_are_given_back_as_they_are_written() {
 #[test]
 fn a_path_gives_one_value_or_a_list_of_all() {
     let document = raw(r#"{"a": {"b": 1}, "l": [1, 2]}"#);
-    let value = |path: &str| JsonPath::parse(path).unwrap().value(&document).unwrap();
+    let value = |path: &str| JsonPath::parse(path).unwrap().select_value(&document).unwrap();
     assert_eq!(value("$.a.b"), Some(json!(1)));
     assert_eq!(value("$.l"), Some(json!([1, 2])));
     assert_eq!(value("$.l[*]"), Some(json!([1, 2])));

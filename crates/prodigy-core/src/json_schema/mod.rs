@@ -61,7 +61,7 @@ impl OutputSchema {
     }
 
     /// Checks a value; the first violations are returned in the order of the schema.
-    pub fn check(&self, value: &Value) -> Result<(), Vec<SchemaViolation>> {
+    pub fn validate(&self, value: &Value) -> Result<(), Vec<SchemaViolation>> {
         check::check(&self.rules, value, check::MOST_STEPS)
     }
 }

@@ -9,7 +9,7 @@ use super::*;
 fn verdict(schema: &Value, value: &Value) -> String {
     match OutputSchema::parse(schema) {
         Err(errors) => panic!("{schema}: {errors:?}"),
-        Ok(schema) => match schema.check(value) {
+        Ok(schema) => match schema.validate(value) {
             Ok(()) => "ok".to_owned(),
             Err(violations) => {
                 violations.iter().map(SchemaViolation::to_string).collect::<Vec<_>>().join("; ")
@@ -335,7 +335,7 @@ fn no_schema_and_no_value_can_make_a_check_run_away() {
     }
     assert_eq!(verdict(&json!({"items": {"$ref": "#"}}), &deep), "ok");
     let many = json!(vec!["x"; 100_000]);
-    let Err(violations) = OutputSchema::parse(&json!({"items": false})).unwrap().check(&many)
+    let Err(violations) = OutputSchema::parse(&json!({"items": false})).unwrap().validate(&many)
     else {
         panic!("should be refused");
     };
@@ -397,7 +397,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
 }
 
 fn fits(schema: &Value, value: &Value) -> bool {
-    OutputSchema::parse(schema).unwrap().check(value).is_ok()
+    OutputSchema::parse(schema).unwrap().validate(value).is_ok()
 }
 
 proptest! {
@@ -427,7 +427,7 @@ proptest! {
     fn reading_anything_as_a_schema_never_panics(schema in any_schema(), value in any_value(), keyword in prop::sample::select([keyword::SIMPLE, keyword::HOLDERS, keyword::ANNOTATIONS].concat())) {
         let odd = json!({keyword: value, "$defs": {"a": schema}});
         if let Ok(schema) = OutputSchema::parse(&odd) {
-            schema.check(&value).ok();
+            schema.validate(&value).ok();
         }
     }
 }

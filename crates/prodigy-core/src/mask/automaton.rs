@@ -76,12 +76,12 @@ impl Automaton {
     }
 
     /// Returns how many of the last bytes could be the beginning of a match.
-    pub(super) fn depth(&self, state: usize) -> usize {
+    pub(super) fn undecided_bytes(&self, state: usize) -> usize {
         self.states.get(state).map_or(0, |state| state.depth)
     }
 
     /// Returns the length of the longest match that ends here; 0 if none does.
-    pub(super) fn matched(&self, state: usize) -> usize {
+    pub(super) fn match_length(&self, state: usize) -> usize {
         self.states.get(state).map_or(0, |state| state.matched)
     }
 
@@ -131,7 +131,7 @@ impl Automaton {
             };
             for (byte, child) in next {
                 let suffix = self.step(fallback, byte);
-                let inherited = self.matched(suffix);
+                let inherited = self.match_length(suffix);
                 if let Some(state) = self.states.get_mut(child) {
                     state.fallback = suffix;
                     state.matched = state.matched.max(inherited);

@@ -13,7 +13,7 @@ const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Adds every form of a secret; returns whether the value itself is long enough to be hidden.
-pub(super) fn collect(secret: &str, forms: &mut BTreeSet<Vec<u8>>) -> bool {
+pub(super) fn add_secret_forms(secret: &str, forms: &mut BTreeSet<Vec<u8>>) -> bool {
     // A file ends with a newline that its reader takes off before using the secret.
     let trimmed = secret.trim();
     if trimmed.len() < SHORTEST {
@@ -82,7 +82,7 @@ fn encode(text: &str, forms: &mut BTreeSet<Vec<u8>>) {
     forms.extend(written.into_iter().map(Vec::from));
     // Of a longer text the lines are hidden one by one, and these forms keep them apart.
     if !text.contains('\n') {
-        forms.extend(quoting::forms(text).map(Vec::from));
+        forms.extend(quoting::quoted_forms(text).map(Vec::from));
     }
 }
 

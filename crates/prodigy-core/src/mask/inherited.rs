@@ -42,7 +42,7 @@ const LEAST_ENTROPY: f64 = 3.0;
 /// Returns the values of variables that are hidden although nobody declared them.
 ///
 /// A value that is part of one of `plain` is not: events could not be read any more.
-pub fn inherited<'v>(
+pub fn env_secrets<'v>(
     variables: impl IntoIterator<Item = (&'v str, &'v str)>,
     plain: &[&str],
 ) -> Vec<String> {
@@ -167,16 +167,16 @@ mod tests {
         let commit = "0123456789abcdef0123456789abcdef01234567";
         let variables =
             [("CACHE_KEY", "0123456789abcdef01234567"), ("A_SECRET", "sixteen-or-more-x")];
-        assert_eq!(inherited(variables, &["/home/ann", commit]), ["sixteen-or-more-x"]);
+        assert_eq!(env_secrets(variables, &["/home/ann", commit]), ["sixteen-or-more-x"]);
     }
 
     #[test]
     fn many_and_long_values_are_not_all_hidden() {
         let values: Vec<String> = (0..100).map(|n| format!("{n:03}-{}", "x".repeat(200))).collect();
         let variables = values.iter().map(|value| ("A_PASSWORD", value.as_str()));
-        assert_eq!(inherited(variables, &[]).len(), 40);
-        assert_eq!(inherited([("A_PASSWORD", "x".repeat(5000).as_str())], &[]), [""; 0]);
+        assert_eq!(env_secrets(variables, &[]).len(), 40);
+        assert_eq!(env_secrets([("A_PASSWORD", "x".repeat(5000).as_str())], &[]), [""; 0]);
         let same = [("A_SECRET", "the-same-for-both"), ("B_SECRET", "the-same-for-both")];
-        assert_eq!(inherited(same, &[]).len(), 1);
+        assert_eq!(env_secrets(same, &[]).len(), 1);
     }
 }

@@ -16,7 +16,7 @@ use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
 use serde_json::{Map, Value};
 
 use automaton::Automaton;
-pub use inherited::inherited;
+pub use inherited::env_secrets;
 pub use stream::MaskStream;
 
 /// The replacement of a secret.
@@ -40,7 +40,7 @@ impl Mask {
         let mut patterns = BTreeSet::new();
         let mut too_short = Vec::new();
         for (number, secret) in secrets.into_iter().enumerate() {
-            if !secret.is_empty() && !forms::collect(&secret, &mut patterns) {
+            if !secret.is_empty() && !forms::add_secret_forms(&secret, &mut patterns) {
                 too_short.push(number);
             }
         }
@@ -288,7 +288,7 @@ mod tests {
             let mask = Mask::new(secrets.clone());
             let mut forms = BTreeSet::new();
             for secret in &secrets {
-                forms::collect(secret, &mut forms);
+                forms::add_secret_forms(secret, &mut forms);
             }
             let forms: Vec<Vec<u8>> = forms.into_iter().collect();
             let mut text = Vec::new();

@@ -3,8 +3,8 @@
 /// Returns a text as HTML, Python's `repr` and shells write it.
 ///
 /// Those that have nothing to quote in it return the text itself.
-pub(super) fn forms(text: &str) -> impl Iterator<Item = String> {
-    html(text).into_iter().chain(repr(text)).chain(shell(text))
+pub(super) fn quoted_forms(text: &str) -> impl Iterator<Item = String> {
+    html_forms(text).into_iter().chain(python_forms(text)).chain(shell_forms(text))
 }
 
 /// The ways in which pages write `"`, `'` and `/`; all write `&`, `<` and `>` by their names.
@@ -20,7 +20,7 @@ const PAGES: [[&str; 3]; 9] = [
     ["&quot;", "&#x27;", "&#x2F;"],
 ];
 
-fn html(text: &str) -> Vec<String> {
+fn html_forms(text: &str) -> Vec<String> {
     let mut forms = Vec::new();
     for [double, single, slash] in PAGES {
         let by_name = |c: char| match c {
@@ -32,16 +32,16 @@ fn html(text: &str) -> Vec<String> {
             '/' => Some(slash.to_owned()),
             _ => None,
         };
-        forms.push(replaced(text, by_name));
-        forms.push(replaced(text, |c| by_name(c).or_else(|| far(c).then(|| decimal(c)))));
+        forms.push(replace_chars(text, by_name));
+        forms.push(replace_chars(text, |c| by_name(c).or_else(|| far(c).then(|| decimal(c)))));
     }
     let numbers: [fn(char) -> String; 3] =
         [decimal, |c| format!("&#x{:x};", u32::from(c)), |c| format!("&#x{:X};", u32::from(c))];
     for number in numbers {
         let is_kept = |c: char| c.is_ascii_alphanumeric();
-        forms.push(replaced(text, |c| (!is_kept(c)).then(|| number(c))));
+        forms.push(replace_chars(text, |c| (!is_kept(c)).then(|| number(c))));
         let is_kept = |c: char| is_kept(c) || " -_.,:;/=+@%!?#$*()[]{}|~^\\".contains(c);
-        forms.push(replaced(text, |c| (!is_kept(c)).then(|| number(c))));
+        forms.push(replace_chars(text, |c| (!is_kept(c)).then(|| number(c))));
     }
     forms
 }
@@ -63,11 +63,11 @@ enum NonAsciiStyle {
 }
 
 /// A literal of Python: text or bytes, in either kind of quotes.
-fn repr(text: &str) -> Vec<String> {
+fn python_forms(text: &str) -> Vec<String> {
     let mut forms = Vec::new();
     for quoted in ["", "'", "\"", "'\""] {
         for far in [NonAsciiStyle::Itself, NonAsciiStyle::Number, NonAsciiStyle::Bytes] {
-            forms.push(replaced(text, |c| literal(c, quoted, far)));
+            forms.push(replace_chars(text, |c| literal(c, quoted, far)));
         }
     }
     forms
@@ -95,11 +95,11 @@ fn literal(c: char, quoted: &str, far: NonAsciiStyle) -> Option<String> {
 }
 
 /// Returns the forms that `printf %q`, `declare -p`, `set -x` and `shlex.quote` print.
-fn shell(text: &str) -> Vec<String> {
+fn shell_forms(text: &str) -> Vec<String> {
     // All of bash's list; a few of them it leaves alone unless they come first.
     let special = " !\"$&'()*,;<>?[\\]^`{|}";
     let with_backslash = |c: char, list: &str| list.contains(c).then(|| format!("\\{c}"));
-    let mut backslash = replaced(text, |c| with_backslash(c, special));
+    let mut backslash = replace_chars(text, |c| with_backslash(c, special));
     if text.starts_with(['#', '~']) {
         backslash.insert(0, '\\');
     }
@@ -107,14 +107,14 @@ fn shell(text: &str) -> Vec<String> {
         |c: char| c.is_ascii() && !c.is_ascii_alphanumeric() && !"-_./:=@%+".contains(c);
     let mut forms = vec![
         backslash,
-        replaced(text, |c| everything(c).then(|| format!("\\{c}"))),
+        replace_chars(text, |c| everything(c).then(|| format!("\\{c}"))),
         text.replace('\'', "'\\''"),
         text.replace('\'', "'\"'\"'"),
-        replaced(text, |c| with_backslash(c, "\"$\\`")),
-        replaced(text, |c| with_backslash(c, "\"$\\`!")),
+        replace_chars(text, |c| with_backslash(c, "\"$\\`")),
+        replace_chars(text, |c| with_backslash(c, "\"$\\`!")),
     ];
     for is_ascii in [true, false] {
-        forms.push(replaced(text, |c| match c {
+        forms.push(replace_chars(text, |c| match c {
             '\\' | '\'' => Some(format!("\\{c}")),
             '\n' => Some("\\n".to_owned()),
             '\r' => Some("\\r".to_owned()),
@@ -135,7 +135,7 @@ fn bytes(c: char, write: impl Fn(u8) -> String) -> String {
 }
 
 /// Replaces some characters.
-fn replaced(text: &str, other: impl Fn(char) -> Option<String>) -> String {
+fn replace_chars(text: &str, other: impl Fn(char) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match other(c) {

@@ -39,12 +39,12 @@ impl MaskStream {
             let Some(byte) = bytes.get(at) else { break };
             at += 1;
             self.state = automaton.step(self.state, *byte);
-            let length = automaton.matched(self.state);
+            let length = automaton.match_length(self.state);
             if length > 0 {
                 self.found(before + at, length);
             }
         }
-        let decided = (before + bytes.len()).saturating_sub(automaton.depth(self.state));
+        let decided = (before + bytes.len()).saturating_sub(automaton.undecided_bytes(self.state));
         // Mostly there is no secret, and then nothing needs to be copied.
         if before == 0
             && self.hidden == 0

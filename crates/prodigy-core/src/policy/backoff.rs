@@ -74,7 +74,7 @@ impl Backoff {
 impl RetryPolicy {
     /// Returns how something is tried again that found a provider without room, if the workflow
     /// does not say how: that says nothing about the work.
-    pub fn patience() -> Self {
+    pub fn for_busy_provider() -> Self {
         Self {
             attempts: NonZeroU32::MIN.saturating_add(4),
             backoff: Backoff::Exponential { initial: Duration::from_secs(2), multiplier: 2.0 },
@@ -123,11 +123,11 @@ fn fibonacci(n: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::duration::show;
+    use crate::duration::format;
     use proptest::prelude::*;
 
     fn series(backoff: Backoff) -> String {
-        let waits: Vec<String> = (0..=6).map(|retry| show(backoff.delay(retry))).collect();
+        let waits: Vec<String> = (0..=6).map(|retry| format(backoff.delay(retry))).collect();
         waits.join(" ")
     }
 

@@ -44,7 +44,7 @@ impl CircuitBreaker {
     ///
     /// Half open, `half_open_requests` is the most trials of the phase: those under way and those
     /// that succeeded. One that failed ends the phase, and one without a verdict does not count.
-    pub fn room(self, config: &BreakerConfig, probes: u32) -> u32 {
+    pub fn free_slots(self, config: &BreakerConfig, probes: u32) -> u32 {
         match self {
             Self::Closed { .. } => u32::MAX,
             Self::Open { .. } => 0,
@@ -60,7 +60,7 @@ impl CircuitBreaker {
     }
 
     /// Returns how many failures in a row open the circuit, if one more failure does.
-    pub fn opens(self, config: &BreakerConfig, is_probe: bool) -> Option<u32> {
+    pub fn opens_on_failure(self, config: &BreakerConfig, is_probe: bool) -> Option<u32> {
         match self {
             Self::Closed { failures } => {
                 (failures + 1 >= config.failure_threshold.get()).then_some(failures + 1)
@@ -72,7 +72,7 @@ impl CircuitBreaker {
     }
 
     /// Returns whether one more success closes the circuit.
-    pub fn closes(self, config: &BreakerConfig, is_probe: bool) -> bool {
+    pub fn closes_on_success(self, config: &BreakerConfig, is_probe: bool) -> bool {
         match self {
             Self::HalfOpen { successes } => {
                 is_probe && successes + 1 >= config.success_threshold.get()
@@ -82,7 +82,7 @@ impl CircuitBreaker {
     }
 
     /// Applies the outcome of an attempt.
-    pub fn ended(&mut self, well: bool, is_probe: bool) {
+    pub fn record_attempt(&mut self, well: bool, is_probe: bool) {
         match self {
             Self::Closed { failures } if well => *failures = 0,
             Self::Closed { failures } => *failures += 1,

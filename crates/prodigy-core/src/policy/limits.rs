@@ -46,13 +46,13 @@ impl FailureStreak {
 
 impl FailureCounter {
     /// Counts an item that succeeded.
-    pub fn succeed(&mut self) {
+    pub fn record_success(&mut self) {
         self.finished += 1;
         self.row = FailureStreak::default();
     }
 
     /// Counts an item that failed for good.
-    pub fn fail(&mut self, failure: &Failure, item: &ItemId) {
+    pub fn record_failure(&mut self, failure: &Failure, item: &ItemId) {
         self.finished += 1;
         self.failed += 1;
         let ErrorSignature { hash, pattern } = ErrorSignature::of(failure, item);
@@ -68,7 +68,7 @@ impl FailureCounter {
     }
 
     /// Returns why no further item may start, for people.
-    pub fn stops(&self, policy: &ErrorPolicy) -> Option<String> {
+    pub fn stop_reason(&self, policy: &ErrorPolicy) -> Option<String> {
         let Self { finished, failed, longest, .. } = self;
         let (finished, failed) = (*finished, *failed);
         if failed == 0 {
@@ -116,12 +116,12 @@ mod tests {
     fn longest(ends: &str) -> (u32, String) {
         let mut judged = FailureCounter::default();
         for (number, end) in (1..).zip(ends.chars()) {
-            let item = ItemId::at(number, 100);
+            let item = ItemId::from_position(number, 100);
             let message = format!("`./fix {item}` failed {end} in /tmp/{number}");
             let failure = Failure::new(ReasonCode::CommandFailed, message);
             match end {
-                '+' => judged.succeed(),
-                _ => judged.fail(&failure, &item),
+                '+' => judged.record_success(),
+                _ => judged.record_failure(&failure, &item),
             }
         }
         (judged.longest.length, judged.longest.pattern)

@@ -107,12 +107,12 @@ pub struct ItemBudget {
 impl ItemBudget {
     /// Adds a cost.
     #[must_use]
-    pub fn after(self, cost_usd: f64) -> Self {
+    pub fn with_spend(self, cost_usd: f64) -> Self {
         Self { spent_usd: self.spent_usd + cost_usd, ..self }
     }
 
     /// Returns what may still be spent, or why nothing may.
-    pub fn left(self) -> Result<f64, String> {
+    pub fn remaining(self) -> Result<f64, String> {
         let Self { most_usd, spent_usd } = self;
         let left_usd = most_usd - spent_usd;
         // Most amounts have no exact binary form.

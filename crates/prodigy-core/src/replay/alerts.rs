@@ -79,7 +79,7 @@ impl AlertKind {
     }
 
     /// Returns whether it is worse than work that waits: nobody knows what happened.
-    pub fn is_grave(self) -> bool {
+    pub fn is_critical(self) -> bool {
         match self {
             Self::UnknownCommits | Self::Audit => true,
             Self::Growth | Self::Denials | Self::Unclassified | Self::Oldest => false,
@@ -89,7 +89,7 @@ impl AlertKind {
 
 impl AlertRules {
     /// Returns what is worth an alert where no policy says so.
-    pub fn usual() -> Self {
+    pub fn recommended() -> Self {
         Self {
             growth_per_min: Some(5.0),
             denial_ratio: Some(0.2),
@@ -139,8 +139,8 @@ fn denials(vitals: &DlqHealth, rules: &AlertRules) -> Option<Alert> {
             "{} of {} replays were denied in the last hour: {}, more than {}",
             vitals.denied,
             vitals.decided,
-            percent(value),
-            percent(limit)
+            format_percent(value),
+            format_percent(limit)
         );
         Alert {
             kind: AlertKind::Denials,
@@ -158,24 +158,24 @@ fn unknown_commits(vitals: &DlqHealth, rules: &AlertRules) -> Option<Alert> {
     (age > limit).then(|| {
         let text = format!(
             "what {} changed outside has been unknown for {}, longer than {}; {} in all",
-            named(oldest),
-            roughly(age),
-            roughly(limit),
+            describe_entry(oldest),
+            format_age(age),
+            format_age(limit),
             vitals.unknown()
         );
-        of_ages(AlertKind::UnknownCommits, [age, limit], oldest, text)
+        age_alert(AlertKind::UnknownCommits, [age, limit], oldest, text)
     })
 }
 
 fn unclassified(vitals: &DlqHealth, rules: &AlertRules) -> Option<Alert> {
     let (value, limit) = (vitals.unclassified_ratio(), rules.unclassified_ratio?);
-    (value > limit && vitals.unsettled() >= LEAST_ENTRIES).then(|| {
+    (value > limit && vitals.not_closed() >= LEAST_ENTRIES).then(|| {
         let text = format!(
             "{} of {} entries have no known reason: {}, more than {}",
             vitals.unclassified,
-            vitals.unsettled(),
-            percent(value),
-            percent(limit)
+            vitals.not_closed(),
+            format_percent(value),
+            format_percent(limit)
         );
         Alert {
             kind: AlertKind::Unclassified,
@@ -193,22 +193,22 @@ fn oldest(vitals: &DlqHealth, rules: &AlertRules) -> Option<Alert> {
     (age > limit).then(|| {
         let text = format!(
             "{} has been open for {}, longer than {}",
-            named(oldest),
-            roughly(age),
-            roughly(limit)
+            describe_entry(oldest),
+            format_age(age),
+            format_age(limit)
         );
-        of_ages(AlertKind::Oldest, [age, limit], oldest, text)
+        age_alert(AlertKind::Oldest, [age, limit], oldest, text)
     })
 }
 
 /// Names an entry, and who looks after it.
-fn named(oldest: &OldestEntry) -> String {
+fn describe_entry(oldest: &OldestEntry) -> String {
     let OldestEntry { job, item, owner, .. } = oldest;
     let owner = owner.as_ref().map(|owner| format!(" (owner: {owner})")).unwrap_or_default();
     format!("`{item}` of job `{job}`{owner}")
 }
 
-fn of_ages(
+fn age_alert(
     kind: AlertKind,
     [value, limit]: [Duration; 2],
     oldest: &OldestEntry,
@@ -222,8 +222,8 @@ fn of_ages(
 }
 
 /// Shows an age, in whole minutes if it is longer than one.
-pub fn roughly(age: Duration) -> String {
-    let shown = duration::show(Duration::from_secs(age.as_secs()));
+pub fn format_age(age: Duration) -> String {
+    let shown = duration::format(Duration::from_secs(age.as_secs()));
     match shown.split_once("m ") {
         Some((minutes, _)) => format!("{minutes}m"),
         None => shown,
@@ -231,7 +231,7 @@ pub fn roughly(age: Duration) -> String {
 }
 
 /// Shows a share.
-pub fn percent(ratio: f64) -> String {
+pub fn format_percent(ratio: f64) -> String {
     let shown = format!("{:.1}", ratio * 100.0);
     format!("{}%", shown.strip_suffix(".0").unwrap_or(&shown))
 }

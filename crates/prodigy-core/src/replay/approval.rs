@@ -119,7 +119,7 @@ pub enum Vote {
 
 impl Vote {
     /// Returns the text that is signed to say this to what has the digest.
-    pub fn text(self, digest: &str) -> String {
+    pub fn signed_text(self, digest: &str) -> String {
         let word = match self {
             Self::Approve => "approve",
             Self::Reject => "reject",
@@ -133,7 +133,7 @@ impl Approval {
     fn granted(&self, rules: &ApproverRules<'_>) -> u32 {
         let counts = |one: &&ApprovalGrant| {
             let is_signed = !rules.signed || one.identity == IdentityKind::Signed;
-            one.at < self.expires_at && is_signed && rules.lets(&one.by)
+            one.at < self.expires_at && is_signed && rules.allows(&one.by)
         };
         let in_time: Vec<_> = self.grants.iter().filter(counts).collect();
         let first = |(at, one): &(usize, &&ApprovalGrant)| {
@@ -161,7 +161,7 @@ impl<'a> ApproverRules<'a> {
     }
 
     /// Returns whether the word of a person counts.
-    fn lets(&self, name: &str) -> bool {
+    fn allows(&self, name: &str) -> bool {
         let is_member = self.members.is_none_or(|members| is_one_of(members, name));
         is_member && !is_one_of(self.distinct_from, name)
     }
@@ -170,7 +170,11 @@ impl<'a> ApproverRules<'a> {
 /// Returns those whose own agreement does not count, because it is their own doing.
 ///
 /// Of a job that does not say who started it, nobody is known to have.
-pub fn involved(group: &ApproverGroup, submitter: Option<&str>, replayers: &[&str]) -> Vec<String> {
+pub fn involved_people(
+    group: &ApproverGroup,
+    submitter: Option<&str>,
+    replayers: &[&str],
+) -> Vec<String> {
     let names = group.distinct_from.iter().flat_map(|party| match party {
         ReplayRole::Submitter => submitter.as_slice(),
         ReplayRole::Replayer => replayers,
@@ -181,7 +185,7 @@ pub fn involved(group: &ApproverGroup, submitter: Option<&str>, replayers: &[&st
 /// Returns whether somebody may say something to a request, or why not.
 ///
 /// `shown_now` is what would be shown to them now.
-pub fn may_say(
+pub fn check_response(
     approval: Option<&Approval>,
     word: &ApprovalResponse<'_>,
     shown_now: &ApprovalScope,
@@ -204,7 +208,7 @@ pub fn may_say(
     if shown_now.digest() != approval.digest {
         return Err(ApprovalError::DigestMismatch { is_changed: true });
     }
-    if !is_meant(word.expect, &approval.digest) {
+    if !matches_digest(word.expect, &approval.digest) {
         return Err(ApprovalError::DigestMismatch { is_changed: false });
     }
     may_vote(approval, word, rules)
@@ -240,7 +244,7 @@ fn may_vote(
 
 /// Returns how an approval stands for what has this digest now; `None` if it was used up, which
 /// is as if nobody had been asked. `rules` say whose agreement counts.
-pub fn state(
+pub fn approval_state(
     approval: &Approval,
     digest_now: &str,
     rules: &ApproverRules<'_>,
@@ -271,12 +275,12 @@ pub fn state(
 }
 
 /// Returns whether a text names a digest: as a whole, or by its first digits.
-pub fn is_meant(text: &str, digest: &str) -> bool {
-    is_name_of_digest(text) && digest.starts_with(&text.to_ascii_lowercase())
+pub fn matches_digest(text: &str, digest: &str) -> bool {
+    is_digest_prefix(text) && digest.starts_with(&text.to_ascii_lowercase())
 }
 
 /// Returns whether a text can name a digest: `sha256:` and enough hexadecimal digits.
-pub fn is_name_of_digest(text: &str) -> bool {
+pub fn is_digest_prefix(text: &str) -> bool {
     let digits = text.strip_prefix(DIGEST).unwrap_or_default();
     digits.len() >= FEWEST_DIGITS && digits.chars().all(|digit| digit.is_ascii_hexdigit())
 }

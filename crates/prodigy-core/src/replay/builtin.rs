@@ -13,14 +13,20 @@ impl ReplayPolicy {
     pub fn builtin() -> &'static Self {
         static BUILTIN: LazyLock<ReplayPolicy> = LazyLock::new(|| {
             let (limits, velocity) = (ReplayLimits::default(), ReplayVelocity::default());
-            ReplayPolicy::new(rules(), limits, velocity, BTreeMap::new(), AlertRules::default())
+            ReplayPolicy::new(
+                builtin_rules(),
+                limits,
+                velocity,
+                BTreeMap::new(),
+                AlertRules::default(),
+            )
         });
         &BUILTIN
     }
 }
 
 /// Returns the rules of the table of reason codes, in its order.
-pub(super) fn rules() -> Vec<ReplayRule> {
+pub(super) fn builtin_rules() -> Vec<ReplayRule> {
     ReasonCode::ALL.iter().map(|kind| rule(*kind)).collect()
 }
 

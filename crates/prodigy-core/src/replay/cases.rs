@@ -6,8 +6,8 @@ use super::{
     ApprovalState, EffectEvidence, EntryFacts, EvaluationContext, ReplayAction, ReplayCounters,
     ReplayDecision, ReplayPolicy, ReplayTrigger, ReplayVerdict,
     case_grammar::{APPROVALS, ASKED, CASES, EVIDENCE, STATES},
-    decide,
-    read::{PolicyReader, list, text, whole, word},
+    evaluate,
+    read::{PolicyReader, list, read_u32, read_word, text},
     words::ACTIONS,
 };
 use crate::{
@@ -93,7 +93,7 @@ impl PolicyCase {
     }
 
     /// Decides over the case as if it happened now.
-    pub fn run<'a>(&self, policy: &'a ReplayPolicy, now: Timestamp) -> ReplayDecision<'a> {
+    pub fn evaluate<'a>(&self, policy: &'a ReplayPolicy, now: Timestamp) -> ReplayDecision<'a> {
         let entry = &self.entry;
         let subject = EntryFacts {
             item: "item",
@@ -116,13 +116,13 @@ impl PolicyCase {
             approval: entry.approval,
         };
         let (counters, asked) = (self.counters, self.asked);
-        decide(&subject, &EvaluationContext { policy, counters, asked, now, is_running: false })
+        evaluate(&subject, &EvaluationContext { policy, counters, asked, now, is_running: false })
     }
 }
 
 impl ExpectedDecision {
     /// Returns whether a ruling is what was expected.
-    pub fn is_met(&self, ruling: &ReplayDecision<'_>) -> bool {
+    pub fn matches(&self, ruling: &ReplayDecision<'_>) -> bool {
         self.verdict.is_none_or(|verdict| verdict == ruling.verdict)
             && self.action.is_none_or(|action| action == ruling.action)
             && self.rule.as_ref().is_none_or(|rule| *rule == ruling.rule.name)
@@ -138,14 +138,14 @@ fn case(reader: &mut PolicyReader, node: &YamlNode, number: usize) -> Option<Pol
     Some(PolicyCase {
         name,
         expected: ExpectedDecision {
-            verdict: word(expect.get("verdict"), ReplayVerdict::WORDS),
-            action: word(expect.get("action"), ACTIONS),
+            verdict: read_word(expect.get("verdict"), ReplayVerdict::WORDS),
+            action: read_word(expect.get("action"), ACTIONS),
             rule: text(expect.get("rule")),
         },
         entry: entry(reader, node.get("entry")?)?,
-        asked: word(node.get("asked"), ASKED).unwrap_or(ReplayTrigger::Asked),
+        asked: read_word(node.get("asked"), ASKED).unwrap_or(ReplayTrigger::Asked),
         counters: ReplayCounters {
-            signature_replays: whole(counter("signature_replays")).unwrap_or(0),
+            signature_replays: read_u32(counter("signature_replays")).unwrap_or(0),
             cost_usd: counter("cost_usd").and_then(YamlNode::as_f64).unwrap_or(0.0),
         },
     })
@@ -154,7 +154,7 @@ fn case(reader: &mut PolicyReader, node: &YamlNode, number: usize) -> Option<Pol
 fn entry(reader: &mut PolicyReader, node: &YamlNode) -> Option<CaseEntry> {
     let is = |key| node.get(key).and_then(YamlNode::as_bool).unwrap_or(false);
     let code = text(node.get("reason_code"))?;
-    let evidence = word(node.get("evidence"), EVIDENCE).unwrap_or_default();
+    let evidence = read_word(node.get("evidence"), EVIDENCE).unwrap_or_default();
     // What is there is all that there was to do, unless the case says otherwise.
     let usual = match evidence {
         EffectEvidence::Committed => CommitState::Committed,
@@ -166,18 +166,18 @@ fn entry(reader: &mut PolicyReader, node: &YamlNode) -> Option<CaseEntry> {
     };
     Some(CaseEntry {
         // What is no reason code was reported by then.
-        reason_code: ReasonCode::named(&code).ok()?,
+        reason_code: ReasonCode::parse(&code).ok()?,
         step: text(node.get("step")).unwrap_or_default(),
-        attempts: whole(node.get("attempts")).unwrap_or(1),
-        replays: whole(node.get("replays")).unwrap_or(0),
+        attempts: read_u32(node.get("attempts")).unwrap_or(1),
+        replays: read_u32(node.get("replays")).unwrap_or(0),
         signature: text(node.get("signature")).unwrap_or_default().to_ascii_lowercase(),
         age: reader.duration(node.get("age")).unwrap_or(LONG_AGO),
-        commit_state: word(node.get("commit_state"), STATES).unwrap_or(usual),
+        commit_state: read_word(node.get("commit_state"), STATES).unwrap_or(usual),
         evidence,
         can_check: is("can_check"),
         is_quarantined: is("quarantined"),
         is_released: is("released"),
         is_changed: is("changed"),
-        approval: word(node.get("approval"), APPROVALS),
+        approval: read_word(node.get("approval"), APPROVALS),
     })
 }

@@ -29,7 +29,7 @@ struct Evaluation<'s, 'a> {
 /// Nothing is looked up: the same facts always give the same ruling. The order is: the record
 /// is intact, the entry is open, what is known of its effects, quarantine, the rule and the
 /// floor below it, the counters, whether something is running, agreement, and time.
-pub fn decide<'a>(
+pub fn evaluate<'a>(
     subject: &EntryFacts<'_>,
     situation: &EvaluationContext<'a>,
 ) -> ReplayDecision<'a> {
@@ -40,7 +40,7 @@ pub fn decide<'a>(
         situation,
         policy,
         rule,
-        outside: ExternalState::of(subject),
+        outside: ExternalState::from_facts(subject),
         action: rule.action,
         goal: None,
         not_before: None,

@@ -83,7 +83,7 @@ impl ReplayDecision<'_> {
                 "the entry is closed: the item was left out".to_owned()
             }
             DecisionReason::Replaying => "it is being replayed".to_owned(),
-            DecisionReason::Rule => format!("rule `{rule}` says {}", self.rule.action.word()),
+            DecisionReason::Rule => format!("rule `{rule}` says {}", self.rule.action.as_str()),
             DecisionReason::Effects { outside, evidence } => effects(*outside, *evidence).to_owned(),
             DecisionReason::Clause(clause, action) => clause.sentence(*action),
             DecisionReason::Quarantine(held) => held.sentence(),
@@ -112,7 +112,7 @@ impl ReplayDecision<'_> {
             DecisionReason::Approval { state, needed } => self.approval(*state, *needed),
             DecisionReason::Wait { until, is_forced } => {
                 let lifted = if *is_forced { ", which somebody lifts" } else { "" };
-                let wait = self.rule.backoff.word();
+                let wait = self.rule.backoff.as_str();
                 format!("rule `{rule}` waits after replays that failed ({wait}): not before {until}{lifted}")
             }
         }
@@ -168,7 +168,7 @@ impl ReplayDecision<'_> {
 
 impl RuleClause {
     fn sentence(self, action: ReplayAction) -> String {
-        let word = action.word();
+        let word = action.as_str();
         match self {
             Self::OnAbsent => format!("for that the rule says {word} (`on_absent`)"),
             Self::OnCommitted => format!("for that the rule says {word} (`on_committed`)"),

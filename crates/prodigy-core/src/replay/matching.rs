@@ -31,12 +31,12 @@ impl RuleMatch {
     /// Returns whether an entry is one of those.
     pub fn is_match(&self, subject: &EntryFacts<'_>) -> bool {
         let EntryFacts { reason_code, step, topic, attempts, signature, .. } = *subject;
-        self.is_for(reason_code, [step, topic], attempts, signature)
+        self.matches_entry(reason_code, [step, topic], attempts, signature)
     }
 
     /// Returns whether an entry is one of those, by its reason, the name and the path of its step,
     /// its attempts and its signature.
-    pub(crate) fn is_for(
+    pub(crate) fn matches_entry(
         &self,
         reason_code: ReasonCode,
         steps: [&str; 2],

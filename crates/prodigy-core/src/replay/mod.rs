@@ -1,6 +1,6 @@
 //! The replay of dead letters: the policy, and the ruling over one entry.
 //!
-//! A replay is a policy decision, not a queue operation. [`decide()`] is the only way to one:
+//! A replay is a policy decision, not a queue operation. [`evaluate()`] is the only way to one:
 //! it is a function of the entry's facts, the policy, what was counted and the time.
 
 pub mod alerts;
@@ -30,7 +30,7 @@ mod words;
 
 pub use crate::event::IdentityKind;
 pub use cases::{ExpectedDecision, PolicyCase};
-pub use decide::decide;
+pub use decide::evaluate;
 pub use matching::RuleMatch;
 pub use policy::{
     AlertRules, ApproverGroup, ReplayAction, ReplayLimits, ReplayPolicy, ReplayRole, ReplayRule,

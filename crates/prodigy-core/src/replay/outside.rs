@@ -23,7 +23,7 @@ pub(super) enum ExternalState {
 
 impl ExternalState {
     /// Puts together what is known. Where two facts disagree, the worse one counts.
-    pub(super) fn of(subject: &EntryFacts<'_>) -> Self {
+    pub(super) fn from_facts(subject: &EntryFacts<'_>) -> Self {
         match (subject.effect, subject.commit_state) {
             (EffectEvidence::Indeterminate, _) => Self::Unknowable,
             (EffectEvidence::Partial, _) => Self::Partial,

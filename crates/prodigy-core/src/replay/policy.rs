@@ -168,7 +168,7 @@ impl ReplayPolicy {
     ) -> Self {
         let snapshot = String::new();
         let mut policy = Self { rules, limits, velocity, groups, alerts, snapshot };
-        policy.snapshot = snapshot::of(&policy);
+        policy.snapshot = snapshot::policy_snapshot(&policy);
         policy
     }
 
@@ -227,7 +227,7 @@ impl ReplayPolicy {
         for group in self.groups.values_mut() {
             group.signers_sha256 = group.allowed_signers.as_deref().and_then(&sha256);
         }
-        self.snapshot = snapshot::of(&self);
+        self.snapshot = snapshot::policy_snapshot(&self);
         self
     }
 }
@@ -253,7 +253,7 @@ impl ReplayRule {
 
 impl ReplayAction {
     /// Returns the word for it in a policy.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::AutoReplay => "auto_replay",
             Self::CheckThenReplay => "check_then_replay",

@@ -51,7 +51,7 @@ impl fmt::Display for Rate {
         let unit = units.iter().find(|(_, seconds)| self.per == Duration::from_secs(*seconds));
         match unit {
             Some((unit, _)) => write!(f, "{}/{unit}", self.count),
-            None => write!(f, "{}/{}", self.count, duration::show(self.per)),
+            None => write!(f, "{}/{}", self.count, duration::format(self.per)),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Returns a warning, without its place, if the rules before one leave nothing to it.
-pub(super) fn never_reached(rules: &[ReplayRule], at: usize) -> Option<Diagnostic> {
+pub(super) fn lint_unreachable(rules: &[ReplayRule], at: usize) -> Option<Diagnostic> {
     let rule = rules.get(at)?;
     let all = || ReasonCode::ALL.iter().copied().collect();
     let kinds = rule.matches.reason_codes.clone().unwrap_or_else(all);
@@ -35,7 +35,7 @@ pub(super) fn never_reached(rules: &[ReplayRule], at: usize) -> Option<Diagnosti
 }
 
 /// Returns a warning, without its place, if a rule wants something replayed that never is.
-pub(super) fn never_replayed(rules: &[ReplayRule], at: usize) -> Option<Diagnostic> {
+pub(super) fn lint_never_replayed(rules: &[ReplayRule], at: usize) -> Option<Diagnostic> {
     let rule = rules.get(at)?;
     let named = rule.matches.reason_codes.as_ref()?;
     let unknown = ReasonCode::UnknownCommitState;

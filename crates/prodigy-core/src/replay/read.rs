@@ -96,7 +96,7 @@ impl PolicyReader {
         if let Some(node) = root.get("defaults") {
             rules.push(Self::outcome(node, "defaults".to_owned(), RuleMatch::default()));
         } else {
-            rules.extend(builtin::rules());
+            rules.extend(builtin::builtin_rules());
         }
         let (limits, velocity) = (limits(root), self.velocity(root));
         let alerts = self.alerts(root);
@@ -111,7 +111,8 @@ impl PolicyReader {
     /// Points out what is allowed and of no use.
     fn lint(&mut self, root: &YamlNode, rules: &[ReplayRule]) {
         for (at, node) in list(root.get("dlq_rules")).enumerate() {
-            let warnings = [reach::never_reached(rules, at), reach::never_replayed(rules, at)];
+            let warnings =
+                [reach::lint_unreachable(rules, at), reach::lint_never_replayed(rules, at)];
             for warning in warnings.into_iter().flatten() {
                 let span = node.get("match").map_or(node.span, |node| node.span);
                 self.diagnostics.push(Diagnostic { span, ..warning });
@@ -126,7 +127,7 @@ impl PolicyReader {
                 let help = format!("name it with `approver_group: {}`, or take it out", key.text);
                 self.diagnostics.push(Diagnostic::warning(key.span, message).help(help));
             } else if list(node.get("members")).next().is_none() {
-                self.no_members(key.span, &key.text);
+                self.report_empty_group(key.span, &key.text);
             }
         }
     }
@@ -134,7 +135,7 @@ impl PolicyReader {
     fn rule(&mut self, node: &YamlNode, number: usize, before: &[ReplayRule]) -> ReplayRule {
         let name = self.name(node, number, before);
         let matches = match node.get("match") {
-            Some(node) => read_match::read(self, node),
+            Some(node) => read_match::read_match(self, node),
             None => RuleMatch::default(),
         };
         Self::outcome(node, name, matches)
@@ -160,12 +161,12 @@ impl PolicyReader {
 
     /// Reads what becomes of dead letters.
     fn outcome(node: &YamlNode, name: String, matches: RuleMatch) -> ReplayRule {
-        let action = |key| word(node.get(key), ACTIONS);
+        let action = |key| read_word(node.get(key), ACTIONS);
         let plain =
             ReplayRule::new(name, matches, action("action").unwrap_or(ReplayAction::ManualReview));
         ReplayRule {
-            max_replays: whole(node.get("max_replays")),
-            backoff: word(node.get("backoff"), ReplayBackoff::WORDS).unwrap_or_default(),
+            max_replays: read_u32(node.get("max_replays")),
+            backoff: read_word(node.get("backoff"), ReplayBackoff::WORDS).unwrap_or_default(),
             owner: text(node.get("owner")),
             approver_group: text(node.get("approver_group")),
             on_absent: action("on_absent").unwrap_or(plain.on_absent),
@@ -190,7 +191,7 @@ impl PolicyReader {
         }
         let mut distinct_from = plain.distinct_from;
         if let Some(parties) = node.get("distinct_from") {
-            let parties = list(Some(parties)).filter_map(|node| word(Some(node), PARTIES));
+            let parties = list(Some(parties)).filter_map(|node| read_word(Some(node), PARTIES));
             distinct_from = parties.collect();
         }
         distinct_from.sort_unstable();
@@ -200,14 +201,14 @@ impl PolicyReader {
             min_approvals: count(node.get("min_approvals")).unwrap_or(plain.min_approvals),
             ttl: ttl.unwrap_or(plain.ttl),
             distinct_from,
-            identity: word(node.get("identity"), IDENTITIES).unwrap_or(IdentityKind::Asserted),
+            identity: read_word(node.get("identity"), IDENTITIES).unwrap_or(IdentityKind::Asserted),
             allowed_signers: text(node.get("allowed_signers")),
             signers_sha256: None,
         }
     }
 
     /// Points out that a group has no members.
-    fn no_members(&mut self, span: Span, name: &str) {
+    fn report_empty_group(&mut self, span: Span, name: &str) {
         let message = format!("group `{name}` has no members, so nobody may approve");
         let help = format!(
             "name them: `approver_groups: {{ {name}: {{ members: [alice@example.com] }} }}`"
@@ -224,7 +225,7 @@ impl PolicyReader {
                     .unwrap_or_else(|| format!("describe `{name}` in `approver_groups`"));
                 self.error(span, format!("there is no group `{name}`"), Some(help));
             } else {
-                self.no_members(span, &name);
+                self.report_empty_group(span, &name);
             }
         }
     }
@@ -249,7 +250,7 @@ impl PolicyReader {
 
     fn alerts(&mut self, root: &YamlNode) -> AlertRules {
         let Some(node) = root.get("alerts") else { return AlertRules::default() };
-        let usual = AlertRules::usual();
+        let usual = AlertRules::recommended();
         let number = |key| node.get(key).and_then(YamlNode::as_f64);
         AlertRules {
             growth_per_min: number("growth_per_min").or(usual.growth_per_min),
@@ -297,14 +298,14 @@ fn limits(root: &YamlNode) -> ReplayLimits {
     let node = root.get("limits");
     let get = |key| node.and_then(|node| node.get(key));
     ReplayLimits {
-        replays_per_item: whole(get("replays_per_item")),
-        replays_per_signature: whole(get("replays_per_signature")),
+        replays_per_item: read_u32(get("replays_per_item")),
+        replays_per_signature: read_u32(get("replays_per_signature")),
         cost_usd: get("cost_usd").and_then(YamlNode::as_f64),
     }
 }
 
 /// Returns the value of a word, if it is one of the table's.
-pub(super) fn word<T: Copy>(node: Option<&YamlNode>, table: &[(&str, T)]) -> Option<T> {
+pub(super) fn read_word<T: Copy>(node: Option<&YamlNode>, table: &[(&str, T)]) -> Option<T> {
     let word = node?.scalar_text()?;
     table.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
 }
@@ -315,12 +316,12 @@ pub(super) fn text(node: Option<&YamlNode>) -> Option<String> {
 }
 
 /// Returns a whole number that is not negative.
-pub(super) fn whole(node: Option<&YamlNode>) -> Option<u32> {
+pub(super) fn read_u32(node: Option<&YamlNode>) -> Option<u32> {
     u32::try_from(node?.as_i64()?).ok()
 }
 
 fn count(node: Option<&YamlNode>) -> Option<NonZeroU32> {
-    NonZeroU32::new(whole(node)?)
+    NonZeroU32::new(read_u32(node)?)
 }
 
 /// Returns the elements of a list.

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use super::{
     RuleMatch,
-    read::{PolicyReader, text, whole, word},
+    read::{PolicyReader, read_u32, read_word, text},
     words::CLASSES,
 };
 use crate::{
     diagnostic::Diagnostic,
     failure::{ReasonClass, ReasonCode},
     nearest::{did_you_mean, nearest},
-    wildcard::fits,
+    wildcard::matches_wildcard,
     yaml::YamlNode,
 };
 
@@ -19,11 +19,11 @@ use crate::{
 const DIGITS: usize = 16;
 
 /// Reads which entries a rule is for.
-pub(super) fn read(reader: &mut PolicyReader, node: &YamlNode) -> RuleMatch {
+pub(super) fn read_match(reader: &mut PolicyReader, node: &YamlNode) -> RuleMatch {
     RuleMatch {
         reason_codes: reason_codes(reader, node),
         step: step(reader, node),
-        attempts_gte: whole(node.get("attempts_gte")),
+        attempts_gte: read_u32(node.get("attempts_gte")),
         signature: signature(reader, node),
     }
 }
@@ -35,9 +35,9 @@ fn several(node: &YamlNode) -> &[YamlNode] {
 
 /// Returns the reasons that a rule is for: those that fit a pattern and are of a class.
 fn reason_codes(reader: &mut PolicyReader, node: &YamlNode) -> Option<BTreeSet<ReasonCode>> {
-    let classes: Option<Vec<ReasonClass>> = node
-        .get("class")
-        .map(|node| several(node).iter().filter_map(|node| word(Some(node), CLASSES)).collect());
+    let classes: Option<Vec<ReasonClass>> = node.get("class").map(|node| {
+        several(node).iter().filter_map(|node| read_word(Some(node), CLASSES)).collect()
+    });
     let is_class =
         |kind: ReasonCode| classes.as_ref().is_none_or(|classes| classes.contains(&kind.class()));
     let Some(patterns) = node.get("reason_code") else {
@@ -47,7 +47,7 @@ fn reason_codes(reader: &mut PolicyReader, node: &YamlNode) -> Option<BTreeSet<R
     let mut codes = BTreeSet::new();
     for pattern in several(patterns) {
         let Some(text) = pattern.scalar_text() else { continue };
-        let fitting = || ReasonCode::ALL.iter().filter(|kind| fits(&text, kind.code()));
+        let fitting = || ReasonCode::ALL.iter().filter(|kind| matches_wildcard(&text, kind.code()));
         if fitting().next().is_none() {
             unknown(reader, pattern, &text);
         } else if !fitting().any(|kind| is_class(*kind)) {

@@ -29,7 +29,7 @@ pub struct ReplayDecision<'a> {
 
 impl ReplayDecision<'_> {
     /// Returns whether somebody lifts what would keep anybody else from a replay.
-    pub fn is_lifting(&self) -> bool {
+    pub fn lifts_limits(&self) -> bool {
         self.because.iter().any(|because| {
             matches!(
                 because,
@@ -96,7 +96,7 @@ impl ReplayVerdict {
     ];
 
     /// Returns the word for it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         Self::WORDS.iter().find(|(_, verdict)| *verdict == self).map_or("", |(word, _)| word)
     }
 

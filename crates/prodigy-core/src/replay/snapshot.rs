@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::canonical;
 
 /// Returns `sha256:` and the SHA-256 of the canonical form of a value.
-pub(super) fn of(value: &impl Serialize) -> String {
+pub(super) fn policy_snapshot(value: &impl Serialize) -> String {
     // Every part of a policy has a form in JSON.
     let value = serde_json::to_value(value).unwrap_or(Value::Null);
-    format!("sha256:{}", canonical::sha256(canonical::form(&value).as_bytes()))
+    format!("sha256:{}", canonical::sha256(canonical::canonical_json(&value).as_bytes()))
 }
 
 /// Writes a duration in seconds.

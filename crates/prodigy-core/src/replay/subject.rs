@@ -70,7 +70,7 @@ pub enum EffectEvidence {
 
 impl EffectEvidence {
     /// Sums up what is known of the effects of an item; of several, the worst.
-    pub fn of(ledger: &EffectLedger) -> Self {
+    pub fn from_ledger(ledger: &EffectLedger) -> Self {
         // From bad to good. What may be made twice without harm is not asked for.
         let is = |state| ledger.open().any(|effect| effect.state == state);
         let is_known = |state| ledger.effects().iter().any(|effect| effect.state == state);

@@ -101,7 +101,7 @@ impl DlqHealth {
     }
 
     /// Counts a dead letter, closed or not.
-    pub fn take(&mut self, seen: &HealthSample<'_>) {
+    pub fn add(&mut self, seen: &HealthSample<'_>) {
         let age = self.age(seen.at);
         self.recent += u64::from(age < RECENT);
         self.before += u64::from(age >= RECENT && age < RECENT + BASELINE);
@@ -124,7 +124,7 @@ impl DlqHealth {
     }
 
     /// Counts a record of the audit trail.
-    pub fn take_record(&mut self, record: &AuditRecord) {
+    pub fn add_audit_record(&mut self, record: &AuditRecord) {
         if record.said.action != AuditAction::Replay || self.age(record.ts) >= DENIALS {
             return;
         }
@@ -146,7 +146,7 @@ impl DlqHealth {
     }
 
     /// Returns how many entries are not closed.
-    pub fn unsettled(&self) -> u64 {
+    pub fn not_closed(&self) -> u64 {
         self.open() + self.replaying
     }
 
@@ -183,7 +183,7 @@ impl DlqHealth {
 
     /// Returns which share of the entries that are not closed has no known reason.
     pub fn unclassified_ratio(&self) -> f64 {
-        ratio(self.unclassified, self.unsettled())
+        ratio(self.unclassified, self.not_closed())
     }
 
     /// Returns how long ago something was; what is yet to come is now.

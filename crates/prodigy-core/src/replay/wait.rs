@@ -38,7 +38,7 @@ impl ReplayBackoff {
     ];
 
     /// Returns the word for it in a policy.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Fixed => "fixed",
@@ -77,11 +77,11 @@ fn luck(item: &str, replays: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::duration::show;
+    use crate::duration::format;
     use proptest::prelude::*;
 
     fn series(wait: ReplayBackoff) -> String {
-        let waits: Vec<String> = (0..10).map(|n| show(wait.delay("item-1", n))).collect();
+        let waits: Vec<String> = (0..10).map(|n| format(wait.delay("item-1", n))).collect();
         waits.join(" ")
     }
 
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn every_way_to_wait_has_its_word() {
         for (word, wait) in ReplayBackoff::WORDS {
-            assert_eq!(wait.word(), *word);
+            assert_eq!(wait.as_str(), *word);
             assert_eq!(serde_json::to_value(wait).unwrap(), *word);
         }
     }

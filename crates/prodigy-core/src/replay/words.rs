@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn the_words_of_the_tables_are_those_that_are_written() {
         for (word, action) in ACTIONS {
-            assert_eq!(action.word(), *word);
+            assert_eq!(action.as_str(), *word);
             assert_eq!(serde_json::to_value(action).unwrap(), *word);
         }
         for (word, class) in CLASSES {

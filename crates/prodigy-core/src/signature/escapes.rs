@@ -3,7 +3,7 @@
 /// Returns a text without the sequences that terminals understand.
 ///
 /// An unfinished sequence is removed up to the end of the text, since its end is unknown.
-pub(crate) fn without_escapes(text: &str) -> String {
+pub(crate) fn strip_ansi(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
@@ -33,6 +33,6 @@ mod tests {
     #[test]
     fn colours_titles_and_movements_go() {
         let text = "\u{1b}[1;31merror\u{1b}[0m: \u{1b}]8;;http://x\u{1b}\\link\u{1b}]0;t\u{7}!\u{1b}M \u{1b}[2";
-        assert_eq!(without_escapes(text), "error: link! ");
+        assert_eq!(strip_ansi(text), "error: link! ");
     }
 }

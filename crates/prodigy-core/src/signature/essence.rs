@@ -1,6 +1,6 @@
 //! Telling in one line what went wrong.
 
-use super::escapes::without_escapes;
+use super::escapes::strip_ansi;
 use crate::failure::Failure;
 
 /// The most characters of a line that a message repeats.
@@ -91,7 +91,7 @@ const ASIDE: &[&str] =
 ///
 /// That is the last one that tells of an error, then the last one that sums up, then the last
 /// one of all.
-pub fn essence(output: &str) -> Option<String> {
+pub fn error_line(output: &str) -> Option<String> {
     let lines: Vec<String> = output.lines().map(plain).filter(|line| !line.is_empty()).collect();
     let lower: Vec<String> = lines.iter().map(|line| line.to_lowercase()).collect();
     let has = |line: &String, words: &[&str]| words.iter().any(|word| line.contains(word));
@@ -111,7 +111,7 @@ pub fn essence(output: &str) -> Option<String> {
 
 /// Returns a line without colours, control characters and repeated spaces.
 fn plain(line: &str) -> String {
-    let text = without_escapes(line);
+    let text = strip_ansi(line);
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     // Rules and boxes around text say nothing.
@@ -133,9 +133,9 @@ fn bounded(text: &str, most: usize) -> String {
 ///
 /// Only a message that is nothing but an exit code or a signal is changed, or one that ends with
 /// an exit code: every other one says already what went wrong.
-pub fn told(mut failure: Failure, step: Option<&str>) -> Failure {
+pub fn with_summary(mut failure: Failure, step: Option<&str>) -> Failure {
     let Some(end) = ending(&failure.message) else { return failure };
-    let said = essence(&failure.output_tail);
+    let said = error_line(&failure.output_tail);
     if end.len() == failure.message.len()
         && let Some(step) = step
     {
@@ -162,7 +162,7 @@ fn ending(message: &str) -> Option<String> {
 
 /// Returns a message with the name of its step as plain words: the name is not what differs from
 /// case to case, as other quoted text is.
-pub(super) fn without_step_quotes(message: &str) -> String {
+pub(super) fn unquote_step_name(message: &str) -> String {
     const VERBS: [&str; 2] = ["` failed with exit code ", "` was ended by signal "];
     let Some(rest) = message.strip_prefix('`') else { return message.to_owned() };
     let split = VERBS.iter().filter_map(|verb| Some((rest.find(verb)?, *verb))).min();

@@ -6,7 +6,7 @@ use crate::ids::ItemId;
 const SHORTEST: usize = 3;
 
 /// Puts `<item>` where a text names an item.
-pub(super) fn without_item(text: &str, item: &ItemId) -> String {
+pub(super) fn replace_item_id(text: &str, item: &ItemId) -> String {
     let name = item.as_str();
     if name.len() < SHORTEST {
         return text.to_owned();
@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn an_item_is_taken_out_where_it_is_named_and_nowhere_else() {
-        let without = |text: &str, item: &str| without_item(text, &item.parse().unwrap());
+        let without = |text: &str, item: &str| replace_item_id(text, &item.parse().unwrap());
         assert_eq!(without("no schema for billing", "billing"), "no schema for <item>");
         assert_eq!(without("billing: rebilling billing2", "billing"), "<item>: rebilling billing2");
         assert_eq!(without("src/billing.rs, billing", "billing"), "src/<item>.rs, <item>");

@@ -18,10 +18,10 @@ use sha2::{Digest as _, Sha256};
 
 pub use self::{
     error_type::error_type,
-    essence::{essence, told},
-    normal::normal,
+    essence::{error_line, with_summary},
+    normal::normalize,
 };
-pub(crate) use self::{escapes::without_escapes, quotes::without_quoted};
+pub(crate) use self::{escapes::strip_ansi, quotes::replace_quoted};
 use crate::{
     failure::Failure,
     ids::{ItemId, hex},
@@ -39,8 +39,8 @@ pub struct ErrorSignature {
 impl ErrorSignature {
     /// Returns the signature of an item's failure; its own name does not count.
     pub fn of(failure: &Failure, item: &ItemId) -> Self {
-        let message = item_name::without_item(&failure.message, item);
-        let message = normal(&essence::without_step_quotes(&message));
+        let message = item_name::replace_item_id(&failure.message, item);
+        let message = normalize(&essence::unquote_step_name(&message));
         let pattern = format!("{}::{message}", error_type(failure.kind));
         let digest = Sha256::digest(pattern.as_bytes());
         Self { hash: hex(digest.get(..8).unwrap_or_default()), pattern }

@@ -2,9 +2,9 @@
 
 use super::{
     codes::{is_code, is_code_after},
-    escapes::without_escapes,
-    quotes::without_quoted,
-    urls::without_urls,
+    escapes::strip_ansi,
+    quotes::replace_quoted,
+    urls::replace_urls,
     words::{is_duration, is_email, is_host, is_size, is_time},
 };
 
@@ -23,7 +23,7 @@ const LONGEST_WORD: usize = 48;
 ///
 /// It takes time in proportion to the length, and the result is short. What comes
 /// out goes in again unchanged.
-pub fn normal(message: &str) -> String {
+pub fn normalize(message: &str) -> String {
     let mut text = normal_once(message);
     // What was taken out of a word may make it one that is taken out as a whole.
     for _ in 0..MOST_PASSES {
@@ -38,7 +38,7 @@ pub fn normal(message: &str) -> String {
 
 fn normal_once(message: &str) -> String {
     let read: String = message.chars().take(MOST_READ).collect();
-    let text = without_urls(&without_quoted(&without_escapes(&read)));
+    let text = replace_urls(&replace_quoted(&strip_ansi(&read)));
     let mut out = String::new();
     let mut kept = 0;
     let mut before = String::new();

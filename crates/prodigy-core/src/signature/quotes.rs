@@ -4,7 +4,7 @@
 ///
 /// A quote without a partner is left, and so is the apostrophe of `can't`: single
 /// quotes open where no word has begun and close where none goes on.
-pub(crate) fn without_quoted(text: &str) -> String {
+pub(crate) fn replace_quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
     // Once a quote has no partner, the same quote later on has none either; not

@@ -30,7 +30,7 @@ fn what_differs_from_case_to_case_is_taken_out() {
     ];
     let table: Vec<String> = messages
         .iter()
-        .map(|text| format!("{}\n    {}", text.escape_debug(), normal(text)))
+        .map(|text| format!("{}\n    {}", text.escape_debug(), normalize(text)))
         .collect();
     insta::assert_snapshot!(table.join("\n"), @r#"
         exit code 101
@@ -67,19 +67,19 @@ fn what_differs_from_case_to_case_is_taken_out() {
             don't 'quote
         "#);
     let data = "QUJD".repeat(100);
-    assert_eq!(normal(&format!("bad token {data} here")), "bad token <long> here");
+    assert_eq!(normalize(&format!("bad token {data} here")), "bad token <long> here");
 }
 
 #[test]
 fn a_signature_has_a_hash_and_a_pattern() {
     let failure = Failure::new(ReasonCode::CommandFailed, "cargo test failed with exit 101");
-    let signature = ErrorSignature::of(&failure, &ItemId::at(1, 1));
+    let signature = ErrorSignature::of(&failure, &ItemId::from_position(1, 1));
     insta::assert_snapshot!(format!("{} {}", signature.hash, signature.pattern), @"ea5a2e34d22147e0 CommandFailed::cargo test failed with exit <n>");
     let other = Failure::new(ReasonCode::Timeout, "cargo test failed with exit 101");
-    assert_ne!(ErrorSignature::of(&other, &ItemId::at(1, 1)).hash, signature.hash);
+    assert_ne!(ErrorSignature::of(&other, &ItemId::from_position(1, 1)).hash, signature.hash);
     let mut same = Failure::new(ReasonCode::CommandFailed, "cargo test failed with exit 1");
     same.exit_code = Some(1);
-    assert_eq!(ErrorSignature::of(&same, &ItemId::at(1, 1)), signature);
+    assert_eq!(ErrorSignature::of(&same, &ItemId::from_position(1, 1)), signature);
 }
 
 /// Returns the groups of messages in the corpus, each with its name; `\\e` is an escape.
@@ -102,8 +102,11 @@ fn messages_of_one_cause_have_one_signature_that_no_other_cause_has() {
     let mut wrong = Vec::new();
     for (name, messages) in &corpus {
         let pattern = |text: &str| {
-            ErrorSignature::of(&Failure::new(ReasonCode::CommandFailed, text), &ItemId::at(1, 1))
-                .pattern
+            ErrorSignature::of(
+                &Failure::new(ReasonCode::CommandFailed, text),
+                &ItemId::from_position(1, 1),
+            )
+            .pattern
         };
         let first = pattern(&messages[0]);
         for message in messages {
@@ -135,7 +138,7 @@ fn the_line_that_says_what_went_wrong_is_found() {
         "",
         "one\ttab\rand\u{7} bell failed\n",
     ];
-    let lines: Vec<_> = outputs.iter().map(|text| essence(text).unwrap_or("-".into())).collect();
+    let lines: Vec<_> = outputs.iter().map(|text| error_line(text).unwrap_or("-".into())).collect();
     insta::assert_snapshot!(lines.join("\n"), @"
         error[E0308]: mismatched types
         ValueError: no
@@ -147,7 +150,7 @@ fn the_line_that_says_what_went_wrong_is_found() {
         -
         one tab and bell failed
         ");
-    let long = essence(&"x".repeat(5000)).unwrap();
+    let long = error_line(&"x".repeat(5000)).unwrap();
     assert_eq!(long.chars().count(), 201);
 }
 
@@ -159,8 +162,8 @@ fn a_bare_exit_code_is_told_with_its_step_and_its_output() {
         failure
     };
     let told = |message, output, step| {
-        let once = told(failure(message, output), step);
-        assert_eq!(super::told(once.clone(), step), once);
+        let once = with_summary(failure(message, output), step);
+        assert_eq!(super::with_summary(once.clone(), step), once);
         once.message
     };
     let messages = [
@@ -269,13 +272,13 @@ proptest! {
 
     #[test]
     fn what_is_normal_stays_as_it_is(message in message()) {
-        let once = normal(&message);
-        prop_assert_eq!(normal(&once), once, "{:?}", message);
+        let once = normalize(&message);
+        prop_assert_eq!(normalize(&once), once, "{:?}", message);
     }
 
     #[test]
     fn a_pattern_is_short_and_fit_to_print(message in message(), times in 1_usize..50) {
-        let normal = normal(&message.repeat(times));
+        let normal = normalize(&message.repeat(times));
         prop_assert!(normal.chars().count() <= 200);
         prop_assert!(!normal.contains(char::is_control));
         // Only the codes of errors keep their numbers.
@@ -290,8 +293,8 @@ proptest! {
         for start in ["exit code 1", "ended by signal 9", "x: exit code 12", message.as_str()] {
             let mut failure = Failure::new(ReasonCode::CommandFailed, start);
             failure.output_tail = output.clone();
-            let once = told(failure, Some(&step));
-            prop_assert_eq!(told(once.clone(), Some(&step)), once);
+            let once = with_summary(failure, Some(&step));
+            prop_assert_eq!(with_summary(once.clone(), Some(&step)), once);
         }
     }
 
@@ -304,7 +307,7 @@ proptest! {
         };
         let mut numbers = numbers.into_iter();
         let filled = fill(Box::new(move || numbers.next().unwrap_or(0)));
-        prop_assert_eq!(normal(&filled), normal(&fill(Box::new(|| 7))));
+        prop_assert_eq!(normalize(&filled), normalize(&fill(Box::new(|| 7))));
     }
 }
 
@@ -312,6 +315,6 @@ proptest! {
 fn long_messages_take_no_longer_than_they_are_long() {
     for piece in ["'", "\"", "a'", " 'a", "1-", "a.", "://", "0x", "-1", "\\"] {
         let message = piece.repeat(1_000_000);
-        assert!(normal(&message).len() <= 4 * 200);
+        assert!(normalize(&message).len() <= 4 * 200);
     }
 }

@@ -3,7 +3,7 @@
 /// Returns a message with each `scheme://…` replaced by `<url>`.
 ///
 /// The punctuation of the sentence around it stays.
-pub(super) fn without_urls(text: &str) -> String {
+pub(super) fn replace_urls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {

@@ -107,7 +107,7 @@ impl EncodingTracker {
     }
 
     /// Takes note of literal text.
-    pub(super) fn literal(&mut self, text: &str) {
+    pub(super) fn push_literal(&mut self, text: &str) {
         for c in text.chars() {
             match self {
                 Self::Plain => {}
@@ -127,7 +127,7 @@ impl EncodingTracker {
 
     /// Returns the encoding at this point, where `after` is the text that
     /// follows; an error says why no value can stand here.
-    pub(super) fn value(&mut self, after: &str) -> Result<Encoding, &'static str> {
+    pub(super) fn encoding_at(&mut self, after: &str) -> Result<Encoding, &'static str> {
         match self {
             Self::Plain => Ok(Encoding::Plain),
             Self::Json { escaped: escaped @ true, .. } => {

@@ -58,12 +58,12 @@ const ALL: [(&str, TemplateFilter); 10] = [
 
 impl TemplateFilter {
     /// Returns the filter with a name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         ALL.iter().find(|(known, _)| *known == name).map(|(_, filter)| *filter)
     }
 
     /// Returns what to do about a name that is no filter.
-    pub(super) fn advice(name: &str) -> String {
+    pub(super) fn suggestion(name: &str) -> String {
         if let Some(known) = nearest(name, ALL.iter().map(|(known, _)| *known)) {
             format!("did you mean `{known}`?")
         } else {
@@ -137,12 +137,12 @@ fn length(value: &Value) -> usize {
 /// Checks that a value is a relative path that stays inside, and returns it
 /// with `./` before a leading `-`.
 fn inside(path: &str) -> Result<String, String> {
-    stays_inside(path)?;
+    check_relative_path(path)?;
     Ok(if path.starts_with('-') { format!("./{path}") } else { path.to_owned() })
 }
 
 /// Checks that a value is a relative path that stays inside.
-pub(super) fn stays_inside(path: &str) -> Result<(), String> {
+pub(super) fn check_relative_path(path: &str) -> Result<(), String> {
     if path.is_empty() {
         return Err("is empty, so it is no path".to_owned());
     }

@@ -38,7 +38,7 @@ impl VarReference {
     }
 
     /// Returns the path as the author spelled it, for messages.
-    pub(super) fn spelled(&self) -> &str {
+    pub(super) fn path_text(&self) -> &str {
         &self.spelled
     }
 
@@ -78,7 +78,7 @@ pub(super) enum ExpansionOwner {
 }
 
 /// Decides whom the `${` at `start` of a shell script belongs to.
-pub(super) fn owner(source: &str, start: usize, names: &VarRoots) -> ExpansionOwner {
+pub(super) fn expansion_owner(source: &str, start: usize, names: &VarRoots) -> ExpansionOwner {
     let inner = source.get(start + 2..).unwrap_or_default();
     let sign = inner.chars().next().filter(|first| matches!(first, '#' | '!'));
     let name_text = if sign.is_some() { inner.get(1..).unwrap_or_default() } else { inner };
@@ -339,12 +339,12 @@ impl ReferenceParser<'_> {
         let name: String = self.rest().chars().take_while(is_part).collect();
         if name.is_empty() {
             return Err(
-                self.fault("a `|` must be followed by a filter", TemplateFilter::advice(""))
+                self.fault("a `|` must be followed by a filter", TemplateFilter::suggestion(""))
             );
         }
         self.pos += name.len();
-        TemplateFilter::named(&name).ok_or_else(|| {
-            self.fault(format!("unknown filter `{name}`"), TemplateFilter::advice(&name))
+        TemplateFilter::from_name(&name).ok_or_else(|| {
+            self.fault(format!("unknown filter `{name}`"), TemplateFilter::suggestion(&name))
         })
     }
 

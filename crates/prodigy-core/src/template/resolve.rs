@@ -20,7 +20,7 @@ pub(super) fn resolve(reference: &VarReference, vars: &Vars) -> Result<FilteredV
     };
     let mut filled = FilteredValue { value, encoded: false };
     for filter in reference.filters() {
-        filled = filter.apply(filled).map_err(|problem| refusal(reference, &problem))?;
+        filled = filter.apply(filled).map_err(|problem| value_error(reference, &problem))?;
     }
     Ok(filled)
 }
@@ -28,8 +28,8 @@ pub(super) fn resolve(reference: &VarReference, vars: &Vars) -> Result<FilteredV
 /// Returns an error that says what is wrong with the value of a reference.
 ///
 /// The value itself is left out: it may be long, hostile to a terminal, or secret.
-pub(super) fn refusal(reference: &VarReference, problem: &str) -> RenderError {
-    RenderError { message: format!("the value of `${{{}}}` {problem}", reference.spelled()) }
+pub(super) fn value_error(reference: &VarReference, problem: &str) -> RenderError {
+    RenderError { message: format!("the value of `${{{}}}` {problem}", reference.path_text()) }
 }
 
 fn missing(reference: &VarReference, vars: &Vars) -> RenderError {
@@ -54,7 +54,7 @@ fn missing(reference: &VarReference, vars: &Vars) -> RenderError {
         None => format!("`{}` is not set", path.root),
         Some((value, segment)) => lack(&known, value, segment),
     };
-    RenderError { message: format!("`${{{}}}` has no value: {reason}", reference.spelled()) }
+    RenderError { message: format!("`${{{}}}` has no value: {reason}", reference.path_text()) }
 }
 
 fn lack(known: &VarPath, value: &Value, segment: &PathSegment) -> String {

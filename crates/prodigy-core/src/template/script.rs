@@ -8,7 +8,7 @@ use super::{
     BoundScript, RenderError, ShellDialect, VarRoots,
     filter::{FilteredValue, TemplateFilter},
     reference::VarReference,
-    resolve::{refusal, resolve},
+    resolve::{resolve, value_error},
     shell::{self, ExternalCommand, QuoteStyle, ScannedScript, ScriptParam, ScriptPart},
 };
 use crate::{
@@ -103,7 +103,7 @@ impl Script {
     }
 
     /// Returns the commands that are known to change something outside the worktree.
-    pub fn outside(&self) -> &[ExternalCommand] {
+    pub fn external_commands(&self) -> &[ExternalCommand] {
         &self.outside
     }
 
@@ -113,7 +113,7 @@ impl Script {
     }
 
     /// Returns the references whose values become a part of the program.
-    pub fn raw_uses(&self) -> impl Iterator<Item = &VarReference> {
+    pub fn raw_references(&self) -> impl Iterator<Item = &VarReference> {
         self.references().filter(|reference| reference.shell_filter() == Some(TemplateFilter::Raw))
     }
 
@@ -121,14 +121,14 @@ impl Script {
     ///
     /// Never to be run: in a run values do not become a part of the text. What has no
     /// value yet stays as it is written.
-    pub fn shown(&self, vars: &Vars) -> String {
+    pub fn preview(&self, vars: &Vars) -> String {
         let mut text = String::new();
         for piece in &self.pieces {
             match piece {
                 ScriptPart::Literal(literal) => text.push_str(literal),
                 ScriptPart::Value { slot, spelling } => {
                     let Some(slot) = self.slots.get(*slot) else { continue };
-                    text.push_str(&shown(&slot.reference, vars, &self.source, *spelling));
+                    text.push_str(&display_value(&slot.reference, vars, &self.source, *spelling));
                 }
             }
         }
@@ -287,10 +287,10 @@ fn check(slot: &ScriptParam, text: String) -> Result<String, RenderError> {
     let problem = if text.contains('\0') {
         Some("contains a NUL byte, which no argument or variable can hold; use the filter `file`")
     } else {
-        slot.checks.iter().find_map(|check| check.problem(&text))
+        slot.checks.iter().find_map(|check| check.violation(&text))
     };
     match problem {
-        Some(problem) => Err(refusal(&slot.reference, problem)),
+        Some(problem) => Err(value_error(&slot.reference, problem)),
         None => Ok(text),
     }
 }
@@ -300,13 +300,18 @@ fn short(slot: &ScriptParam, text: String) -> Result<String, RenderError> {
     if text.len() > MOST_PER_VALUE {
         let problem = "is too big for a word or for the text of a script (over 96 KiB); use the \
                        filter `file`";
-        return Err(refusal(&slot.reference, problem));
+        return Err(value_error(&slot.reference, problem));
     }
     Ok(text)
 }
 
 /// Returns a value as it would read, or the reference if there is none.
-fn shown(reference: &VarReference, vars: &Vars, source: &str, spelling: QuoteStyle) -> String {
+fn display_value(
+    reference: &VarReference,
+    vars: &Vars,
+    source: &str,
+    spelling: QuoteStyle,
+) -> String {
     let Ok(filled) = resolve(reference, vars) else {
         return source.get(reference.range()).unwrap_or_default().to_owned();
     };

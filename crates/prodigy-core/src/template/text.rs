@@ -3,9 +3,9 @@
 use super::{
     RenderError, TemplateKind, VarRoots,
     encode::{AFTER_BACKSLASH, Encoding, EncodingTracker},
-    filter::stays_inside,
+    filter::check_relative_path,
     reference::{self, ReferenceContext, VarReference},
-    resolve::{refusal, resolve},
+    resolve::{resolve, value_error},
 };
 use crate::{diagnostic::ParseError, vars::Vars};
 
@@ -41,18 +41,18 @@ impl Template {
             let plain = rest.find('$').unwrap_or(rest.len());
             let (text, rest) = rest.split_at(plain);
             if !text.is_empty() {
-                tracker.literal(text);
+                tracker.push_literal(text);
                 literal.push_str(text);
                 pos += plain;
             } else if rest.starts_with("$${") {
-                tracker.literal("${");
+                tracker.push_literal("${");
                 literal.push_str("${");
                 pos += 3;
             } else if rest.starts_with("${") {
                 match reference::parse(source, pos, names, ReferenceContext::Text) {
                     Ok(reference) => {
                         pos = reference.range().end;
-                        match tracker.value(source.get(pos..).unwrap_or_default()) {
+                        match tracker.encoding_at(source.get(pos..).unwrap_or_default()) {
                             Ok(encoding) => {
                                 parts.push(TemplatePart::Literal(std::mem::take(&mut literal)));
                                 parts.push(TemplatePart::Value(Box::new(reference), encoding));
@@ -66,7 +66,7 @@ impl Template {
                     }
                 }
             } else {
-                tracker.literal("$");
+                tracker.push_literal("$");
                 literal.push('$');
                 pos += 1;
             }
@@ -110,10 +110,12 @@ impl Template {
                 TemplatePart::Literal(text) => rendered.push_str(text),
                 TemplatePart::Value(reference, encoding) => {
                     let filled = resolve(reference, vars)?;
-                    let text =
-                        encoding.write(&filled).map_err(|problem| refusal(reference, &problem))?;
+                    let text = encoding
+                        .write(&filled)
+                        .map_err(|problem| value_error(reference, &problem))?;
                     if self.sink == TemplateKind::Path {
-                        stays_inside(&text).map_err(|problem| refusal(reference, &problem))?;
+                        check_relative_path(&text)
+                            .map_err(|problem| value_error(reference, &problem))?;
                     }
                     rendered.push_str(&text);
                 }
@@ -127,7 +129,7 @@ impl Template {
 
     /// Returns the template with the values that are known, for people to read; what has no
     /// value yet, or one that may not stand there, stays as it is written.
-    pub fn shown(&self, vars: &Vars) -> String {
+    pub fn preview(&self, vars: &Vars) -> String {
         let mut text = String::new();
         for part in &self.parts {
             match part {
@@ -158,7 +160,7 @@ impl Template {
 }
 
 fn misplaced(reference: &VarReference, problem: &str) -> ParseError {
-    let spelled = reference.spelled();
+    let spelled = reference.path_text();
     let help = if problem == AFTER_BACKSLASH {
         "take the `\\` away, or write `\\\\` for a literal one".to_owned()
     } else {

@@ -8,11 +8,11 @@ use crate::{diagnostic::Span, template::Script};
 impl Step {
     /// Makes a step that runs a script and nothing else, for a command that is not a step.
     pub fn shell(script: Script) -> Self {
-        Self::of(StepAction::Shell { script, program: "sh".to_owned() })
+        Self::with_action(StepAction::Shell { script, program: "sh".to_owned() })
     }
 
     /// Makes a step of an action and nothing else.
-    pub(super) fn of(action: StepAction) -> Self {
+    pub(super) fn with_action(action: StepAction) -> Self {
         Self {
             span: Span::default(),
             id: None,

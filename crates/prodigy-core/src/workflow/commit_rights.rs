@@ -55,14 +55,17 @@ impl Workflow {
         config_of: &dyn Fn(&str) -> Option<AgentConfig>,
     ) -> Vec<Diagnostic> {
         let mut found = Vec::new();
-        self.each_step(&mut |step| {
+        self.visit_steps(&mut |step| {
             let StepAction::Agent { agent, options, .. } = &step.action else { return };
             let Some(config) = config_of(agent).filter(|_| step.commit_required) else { return };
             let is_confined = self.sandbox.is_some();
             found.extend(match config {
-                AgentConfig::Claude(claude) => {
-                    impossible_by_claude(step, agent, options, &options.over(&claude.options))
-                }
+                AgentConfig::Claude(claude) => impossible_by_claude(
+                    step,
+                    agent,
+                    options,
+                    &options.with_defaults(&claude.options),
+                ),
                 AgentConfig::Codex(codex) => {
                     let mode = options.permission_mode.or(codex.options.permission_mode);
                     impossible_by_codex(

@@ -101,7 +101,7 @@ impl Composer<'_> {
     fn has_parts(&mut self, path: &str, node: &YamlNode, from: Option<Span>) -> bool {
         let fits = node.as_mapping().is_some() || node.as_sequence().is_some();
         let Some(from) = from.filter(|_| !fits) else { return true };
-        let found = node.kind();
+        let found = node.kind_name();
         self.error(from, format!("`{path}` is neither a mapping nor a list of steps, but {found}"));
         false
     }
@@ -134,7 +134,7 @@ impl Composer<'_> {
             if let Some(name) = node.as_str().filter(|name| !name.trim().is_empty()) {
                 names.push((name.to_owned(), node.span));
             } else {
-                let found = node.kind();
+                let found = node.kind_name();
                 self.error(node.span, format!("expected the name of a file, found {found}"));
             }
         }
@@ -192,7 +192,7 @@ impl Composer<'_> {
     /// Reads `template: {source, with}`: a workflow with its parameters filled in.
     fn template(&mut self, path: &str, node: &YamlNode) -> Option<Entries> {
         let Some(keys) = node.as_mapping() else {
-            let found = node.kind();
+            let found = node.kind_name();
             self.error(node.span, format!("expected `{{source, with}}`, found {found}"));
             return None;
         };
@@ -206,7 +206,7 @@ impl Composer<'_> {
             return None;
         };
         let Some(name) = source.as_str() else {
-            let found = source.kind();
+            let found = source.kind_name();
             self.error(source.span, format!("expected the name of a file, found {found}"));
             return None;
         };
@@ -231,7 +231,7 @@ impl Composer<'_> {
             Some(_) | None => &mut none,
         };
         if let Some(node) = given.filter(|node| node.as_mapping().is_none()) {
-            let found = node.kind();
+            let found = node.kind_name();
             self.error(node.span, format!("expected a mapping of parameters, found {found}"));
         }
         for (key, value) in given.and_then(YamlNode::as_mapping).unwrap_or_default() {

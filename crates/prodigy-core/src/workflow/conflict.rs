@@ -53,7 +53,7 @@ pub enum OnConflict {
 
 impl OnConflict {
     /// Has an agent resolve conflicts; `None` only if the prompt were no template.
-    pub fn resolve(agent: &str, span: Span) -> Option<Self> {
+    pub fn resolve_with(agent: &str, span: Span) -> Option<Self> {
         let roots = ["item", "item_id", "conflict"].map(str::to_owned).into();
         let prompt = Template::parse(PROMPT, &VarRoots { roots }, TemplateKind::Text).ok()?;
         let options = Box::new(AgentOptions::default());
@@ -67,7 +67,7 @@ impl OnConflict {
             jitter: true,
             retry_on: vec![ReasonCode::RateLimited, ReasonCode::ProviderOverloaded],
         });
-        Some(Self::Resolve(Box::new(Step { span, name, retry, ..Step::of(action) })))
+        Some(Self::Resolve(Box::new(Step { span, name, retry, ..Step::with_action(action) })))
     }
 
     /// Returns the agent that resolves conflicts, if one does.
@@ -93,7 +93,8 @@ mod tests {
 
     #[test]
     fn the_prompt_names_the_item_the_paths_and_both_sides() {
-        let OnConflict::Resolve(step) = OnConflict::resolve("claude", Span::default()).unwrap()
+        let OnConflict::Resolve(step) =
+            OnConflict::resolve_with("claude", Span::default()).unwrap()
         else {
             panic!("an agent resolves it");
         };

@@ -134,7 +134,7 @@ fn written(step: &Step) -> String {
     };
     let env: Vec<_> = step.env.iter().map(|var| json!([var.name, var.value.source()])).collect();
     let directory = step.working_dir.as_ref().map(Template::source);
-    json!([action, env, directory, step.external().is_some()]).to_string()
+    json!([action, env, directory, step.external_effect().is_some()]).to_string()
 }
 
 fn written_value(value: &ForeachValue) -> Value {
@@ -189,7 +189,7 @@ impl Workflow {
     pub fn has_same_steps(&self, other: &Self) -> bool {
         let steps = |workflow: &Self| {
             let mut steps = Vec::new();
-            workflow.each_step(&mut |step| {
+            workflow.visit_steps(&mut |step| {
                 let inner = match &step.action {
                     StepAction::Foreach(each) => each.steps.len(),
                     StepAction::Shell { .. }
@@ -227,7 +227,7 @@ impl Workflow {
             },
         };
         match self.step_of(&identity, of_item) {
-            Some((identity, step)) if step.external().is_some() => {
+            Some((identity, step)) if step.external_effect().is_some() => {
                 Counterpart::Step { identity: is_exact.then_some(identity), step }
             }
             Some(_) | None => Counterpart::Missing,

@@ -27,7 +27,7 @@ pub fn step_label(step: &Step) -> String {
 ///
 /// Steps inside a loop differ only in their values. A shell command is shown as
 /// written: its values travel in the environment.
-pub fn filled_label(step: &Step, vars: &Vars) -> String {
+pub fn rendered_label(step: &Step, vars: &Vars) -> String {
     let filled = match &step.action {
         _ if step.name.is_some() => None,
         StepAction::Agent { agent, prompt, .. } => {

@@ -44,7 +44,7 @@ pub fn load(
         }
         if let Some(workflow) = &workflow {
             let kind_of = |name: &str| workflow.agents.get(name).map(AgentConfig::kind);
-            diagnostics.extend(workflow.beyond_agents(&kind_of));
+            diagnostics.extend(workflow.unsupported_options(&kind_of));
         }
         workflow
     });

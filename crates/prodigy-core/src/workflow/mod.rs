@@ -24,7 +24,7 @@ pub use agents::*;
 pub use commit_rights::COMMIT_RULES;
 pub use conflict::{OnConflict, RESOLVING};
 pub use identity::{Counterpart, StepAddress};
-pub use label::{filled_label, step_label};
+pub use label::{rendered_label, step_label};
 pub use load::{Loaded, Rejected, load};
 pub use lower::{LoadedFaults, read_agents, read_faults};
 pub use model::*;

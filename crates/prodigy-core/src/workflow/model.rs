@@ -213,7 +213,7 @@ pub struct ExternalEffect {
 
 impl Step {
     /// Returns what is known of the change that the step makes outside, if it makes one.
-    pub fn external(&self) -> Option<&ExternalEffect> {
+    pub fn external_effect(&self) -> Option<&ExternalEffect> {
         match &self.effects {
             Effects::External(external) => Some(external),
             Effects::None | Effects::Local => None,

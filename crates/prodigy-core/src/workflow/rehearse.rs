@@ -41,7 +41,8 @@ impl Rehearsal {
         workflow: &mut Workflow,
         configured: &dyn Fn(&str) -> Option<AgentConfig>,
     ) {
-        let names: Vec<String> = workflow.agents_needed().into_keys().map(str::to_owned).collect();
+        let names: Vec<String> =
+            workflow.required_agents().into_keys().map(str::to_owned).collect();
         for name in names {
             if let Some(original) = configured(&name) {
                 let agent = self.hurried(self.stand_in(original));

@@ -18,11 +18,14 @@ impl Workflow {
     /// Returns warnings of agents whose model is out of reach: in a sandbox without a network.
     ///
     /// `kind_of` returns the kind of an agent, or nothing if that is not known.
-    pub fn cut_off_agents(&self, kind_of: &dyn Fn(&str) -> Option<AgentKind>) -> Vec<Diagnostic> {
+    pub fn agents_without_network(
+        &self,
+        kind_of: &dyn Fn(&str) -> Option<AgentKind>,
+    ) -> Vec<Diagnostic> {
         let Some(span) = self.sandbox.as_ref().and_then(|sandbox| sandbox.without_network) else {
             return Vec::new();
         };
-        let needed = self.agents_needed().into_iter();
+        let needed = self.required_agents().into_iter();
         let warned = needed.filter_map(|(name, _)| {
             let program = match kind_of(name)? {
                 AgentKind::Claude => "Claude Code",

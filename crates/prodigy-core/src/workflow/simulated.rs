@@ -149,7 +149,7 @@ impl SimulatedTrouble {
     pub const MEGABYTES: u32 = 16;
 
     /// Makes one that is certain and never ends.
-    pub fn certain(fault: SimulatedFault) -> Self {
+    pub fn always(fault: SimulatedFault) -> Self {
         Self {
             fault,
             probability: 1.0,

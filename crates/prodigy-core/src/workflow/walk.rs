@@ -13,7 +13,7 @@ use crate::{
 
 impl Workflow {
     /// Calls `visit` for every step, at any depth, in the order of the phases.
-    pub fn each_step<'w>(&'w self, visit: &mut dyn FnMut(&'w Step)) {
+    pub fn visit_steps<'w>(&'w self, visit: &mut dyn FnMut(&'w Step)) {
         match &self.body {
             Body::Sequential { steps, .. } => each(steps, visit),
             Body::MapReduce(job) => {
@@ -39,9 +39,9 @@ impl Workflow {
     }
 
     /// Returns whether a step uses `${ROOT.FIELD}`, or all of `${ROOT}`.
-    pub fn mentions(&self, root: &str, field: &str) -> bool {
+    pub fn uses_variable(&self, root: &str, field: &str) -> bool {
         let mut found = false;
-        self.each_step(&mut |step| {
+        self.visit_steps(&mut |step| {
             let is_it = |reference: &VarReference| {
                 let VarPath { root: name, rest } = reference.path();
                 let is_field = match rest.first() {
@@ -85,7 +85,7 @@ impl Workflow {
         let (steps, result) = (&job.map.steps, &job.map.result);
         let last = steps.len().checked_sub(1)?;
         let step = steps.get(last)?;
-        let is_all = step.external().is_some()
+        let is_all = step.external_effect().is_some()
             && step.on_success.is_empty()
             && step.validate.is_none()
             && !step.commit_required
@@ -94,7 +94,7 @@ impl Workflow {
     }
 
     /// Returns whether a step, or one inside it, asks an agent.
-    pub fn asks_agent(step: &Step) -> bool {
+    pub fn contains_agent_step(step: &Step) -> bool {
         let mut asks = false;
         each(std::slice::from_ref(step), &mut |inner| {
             asks |= matches!(inner.action, StepAction::Agent { .. });
@@ -103,9 +103,9 @@ impl Workflow {
     }
 
     /// Returns the agents that the steps name, each with the first step that needs it.
-    pub fn agents_needed(&self) -> BTreeMap<&str, &Step> {
+    pub fn required_agents(&self) -> BTreeMap<&str, &Step> {
         let mut needed = BTreeMap::new();
-        self.each_step(&mut |step| match &step.action {
+        self.visit_steps(&mut |step| match &step.action {
             StepAction::Agent { agent, .. } => {
                 needed.entry(agent.as_str()).or_insert(step);
             }

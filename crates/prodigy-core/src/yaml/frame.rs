@@ -44,7 +44,7 @@ pub(super) struct YamlAnchor {
 
 impl ParseFrame {
     /// Returns where the last thing in it stands.
-    pub(super) fn last(&self) -> Option<Span> {
+    pub(super) fn last_span(&self) -> Option<Span> {
         match &self.collection {
             Collection::List(elements) => elements.last().map(|node| node.span),
             // An empty value has no place of its own worth pointing at.

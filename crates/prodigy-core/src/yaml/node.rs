@@ -12,7 +12,7 @@ impl YamlNode {
     }
 
     /// Creates a scalar that remembers how it was spelled, if that is not how it would be shown.
-    pub(super) fn spelled(span: Span, value: YamlValue, text: &str) -> Self {
+    pub(super) fn with_spelling(span: Span, value: YamlValue, text: &str) -> Self {
         let mut node = Self::new(span, value);
         let is_text = matches!(node.value, YamlValue::String(_));
         if !is_text && node.scalar_text().is_none_or(|shown| shown != text) {
@@ -80,7 +80,7 @@ impl YamlNode {
     }
 
     /// Returns what this is, in words that fit after "found".
-    pub fn kind(&self) -> &'static str {
+    pub fn kind_name(&self) -> &'static str {
         match self.value {
             YamlValue::Null => "nothing",
             YamlValue::Bool(_) => "`true` or `false`",

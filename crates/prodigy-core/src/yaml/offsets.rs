@@ -19,7 +19,7 @@ impl<'t> CharOffsets<'t> {
     }
 
     /// Returns the byte where a character starts, or the length of the text if it is beyond it.
-    pub(super) fn byte(&self, character: usize) -> usize {
+    pub(super) fn byte_of(&self, character: usize) -> usize {
         let Some(marks) = &self.marks else {
             return character.min(self.text.len());
         };
@@ -42,10 +42,10 @@ mod tests {
         fn every_character_is_found(text in "[a-zé日𝄞\n]{0,300}") {
             let offsets = CharOffsets::new(&text);
             for (character, (byte, _)) in text.char_indices().enumerate() {
-                prop_assert_eq!(offsets.byte(character), byte);
+                prop_assert_eq!(offsets.byte_of(character), byte);
             }
-            prop_assert_eq!(offsets.byte(text.chars().count()), text.len());
-            prop_assert_eq!(offsets.byte(text.len() + 1), text.len());
+            prop_assert_eq!(offsets.byte_of(text.chars().count()), text.len());
+            prop_assert_eq!(offsets.byte_of(text.len() + 1), text.len());
         }
     }
 }

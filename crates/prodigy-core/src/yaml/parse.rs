@@ -8,7 +8,7 @@ use super::{
     YamlKey, YamlNode, YamlValue,
     frame::{self, Collection, ParseFrame, YamlAnchor},
     offsets::CharOffsets,
-    place::{block_header, dash_before, skip_properties},
+    place::{block_header, sequence_start, skip_properties},
     scalar::{self, ScalarTag},
     syntax,
 };
@@ -52,7 +52,7 @@ pub fn parse(text: &str, file: u32) -> Result<YamlNode, Vec<Diagnostic>> {
 }
 
 /// Returns the message for a file that is nested too deeply.
-pub(super) fn too_deep() -> String {
+pub(super) fn depth_message() -> String {
     format!("the file is nested more than {MAX_DEPTH} levels deep")
 }
 
@@ -83,8 +83,8 @@ impl YamlParser<'_> {
         let mut documents = 0;
         for event in Parser::new_from_str(self.text) {
             let (event, marks) = event.map_err(|error| {
-                let at = self.offsets.byte(error.marker().index());
-                let mistake = syntax::explain(error.info(), self.text, at);
+                let at = self.offsets.byte_of(error.marker().index());
+                let mistake = syntax::explain_syntax_error(error.info(), self.text, at);
                 let span = self.span(mistake.range.start, mistake.range.end);
                 let diagnostic = Diagnostic::error(span, mistake.message);
                 match mistake.help {
@@ -92,8 +92,8 @@ impl YamlParser<'_> {
                     None => diagnostic,
                 }
             })?;
-            let start = self.offsets.byte(marks.start.index());
-            let end = self.offsets.byte(marks.end.index());
+            let start = self.offsets.byte_of(marks.start.index());
+            let end = self.offsets.byte_of(marks.end.index());
             if matches!(event, Event::DocumentStart(_)) {
                 documents += 1;
                 if documents > 1 {
@@ -125,7 +125,7 @@ impl YamlParser<'_> {
             Event::Alias(anchor) => self.alias(anchor, start, end),
             Event::SequenceStart(anchor, tag) => {
                 self.collection_tag(tag.as_deref(), "seq", start, end);
-                let start = dash_before(self.text, skip_properties(self.text, start));
+                let start = sequence_start(self.text, skip_properties(self.text, start));
                 self.open(Collection::List(Vec::new()), anchor, start)
             }
             Event::MappingStart(anchor, tag) => {
@@ -156,8 +156,8 @@ impl YamlParser<'_> {
         let span = self.scalar_span(style, range);
         let tag = self.scalar_tag(tag, span);
         let node = if style == ScalarStyle::Plain {
-            if let Some(value) = scalar::tagged(text, tag) {
-                YamlNode::spelled(span, value, text)
+            if let Some(value) = scalar::resolve_tagged(text, tag) {
+                YamlNode::with_spelling(span, value, text)
             } else {
                 self.report(Diagnostic::error(span, format!("`{text}` is not what its tag says")));
                 YamlNode::new(span, YamlValue::Null)
@@ -212,7 +212,7 @@ impl YamlParser<'_> {
         };
         let (nodes, height) = (found.nodes, found.height);
         if self.frames.len() + height > MAX_DEPTH {
-            return Err(Diagnostic::error(span, too_deep()));
+            return Err(Diagnostic::error(span, depth_message()));
         }
         self.count(nodes, span)?;
         let Some(node) = self.anchors.get(&anchor).map(|found| found.node.clone()) else {
@@ -230,7 +230,7 @@ impl YamlParser<'_> {
     ) -> Result<(), Diagnostic> {
         let span = self.span(start, start);
         if self.frames.len() >= MAX_DEPTH {
-            return Err(Diagnostic::error(span, too_deep()));
+            return Err(Diagnostic::error(span, depth_message()));
         }
         let nodes_before = self.nodes;
         self.count(1, span)?;
@@ -246,8 +246,11 @@ impl YamlParser<'_> {
         let byte =
             |offset: u32| usize::try_from(offset).unwrap_or(usize::MAX).saturating_sub(shift);
         // A bracket has a width; the end of a block is only where the next thing starts.
-        let end =
-            if end > start { end } else { frame.last().map_or(frame.start, |span| byte(span.end)) };
+        let end = if end > start {
+            end
+        } else {
+            frame.last_span().map_or(frame.start, |span| byte(span.end))
+        };
         let span = self.span(frame.start, end.max(frame.start));
         let value = match frame.collection {
             Collection::List(elements) => YamlValue::Sequence(elements),
@@ -271,8 +274,11 @@ impl YamlParser<'_> {
             *slot = Some(YamlKey { span, text: text.unwrap_or_default() });
             if !is_scalar {
                 self.report(
-                    Diagnostic::error(span, format!("a key must be text, found {}", node.kind()))
-                        .help("text that starts with `{` or `[`, such as `{{name}}`, needs quotes"),
+                    Diagnostic::error(
+                        span,
+                        format!("a key must be text, found {}", node.kind_name()),
+                    )
+                    .help("text that starts with `{` or `[`, such as `{{name}}`, needs quotes"),
                 );
             }
             return;
@@ -352,7 +358,7 @@ impl YamlParser<'_> {
     }
 
     fn unknown_tag(&mut self, tag: &Tag, span: Span) {
-        let message = format!("the tag `{}` is not supported here", scalar::shown_tag(tag));
+        let message = format!("the tag `{}` is not supported here", scalar::display_tag(tag));
         self.report(
             Diagnostic::error(span, message)
                 .help("remove it; text that starts with `!` needs quotes"),

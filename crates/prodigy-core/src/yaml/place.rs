@@ -40,7 +40,7 @@ pub(super) fn block_header(text: &str, previous: usize) -> Option<usize> {
 }
 
 /// Returns the `-` in front of the first element, for lists that the parser starts behind it.
-pub(super) fn dash_before(text: &str, at: usize) -> usize {
+pub(super) fn sequence_start(text: &str, at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     let starts_here = rest.starts_with('[')
         || rest

@@ -42,7 +42,7 @@ impl ScalarTag {
 }
 
 /// Returns a tag as people write it.
-pub(super) fn shown_tag(tag: &Tag) -> String {
+pub(super) fn display_tag(tag: &Tag) -> String {
     if tag.is_yaml_core_schema() {
         format!("!!{}", tag.suffix)
     } else {
@@ -51,7 +51,7 @@ pub(super) fn shown_tag(tag: &Tag) -> String {
 }
 
 /// Returns what a plain scalar means. `yes` and `on` are text, as is a number too large to hold.
-pub(super) fn plain(text: &str) -> YamlValue {
+pub(super) fn resolve_plain(text: &str) -> YamlValue {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return YamlValue::Null,
         "true" | "True" | "TRUE" => return YamlValue::Bool(true),
@@ -67,8 +67,8 @@ pub(super) fn plain(text: &str) -> YamlValue {
 }
 
 /// Returns a scalar as its tag wants it, or `None` if it is not that.
-pub(super) fn tagged(text: &str, tag: ScalarTag) -> Option<YamlValue> {
-    let value = plain(text);
+pub(super) fn resolve_tagged(text: &str, tag: ScalarTag) -> Option<YamlValue> {
+    let value = resolve_plain(text);
     match tag {
         ScalarTag::None => Some(value),
         ScalarTag::Text => Some(YamlValue::String(text.to_owned())),
@@ -163,7 +163,7 @@ mod tests {
             "2024-01-01",
             "0b1",
         ]
-        .map(|text| format!("{text:?} -> {:?}\n", plain(text)))
+        .map(|text| format!("{text:?} -> {:?}\n", resolve_plain(text)))
         .concat();
         insta::assert_snapshot!(table, @r#"
         "" -> Null

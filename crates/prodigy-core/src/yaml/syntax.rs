@@ -14,7 +14,7 @@ pub(super) struct YamlSyntaxError {
 }
 
 /// Says in our words what the parser found wrong at byte `at`.
-pub(super) fn explain(info: &str, text: &str, at: usize) -> YamlSyntaxError {
+pub(super) fn explain_syntax_error(info: &str, text: &str, at: usize) -> YamlSyntaxError {
     if let Some(tab) = indentation_tab(text, at) {
         return YamlSyntaxError {
             range: tab..tab + 1,
@@ -117,7 +117,7 @@ fn translate(info: &str, rest: &str) -> (String, Option<&'static str>) {
             Some("indent every line of the block alike"),
         ),
         "recursion limit exceeded" => {
-            return (super::parse::too_deep(), None);
+            return (super::parse::depth_message(), None);
         }
         "while scanning a plain scalar, found a tab" => (
             "a tab is not allowed here",

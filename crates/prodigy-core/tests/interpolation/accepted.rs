@@ -184,7 +184,7 @@ fn each_value_gets_one_variable_however_often_it_is_used() {
 fn raw_needs_leave_and_is_listed() {
     let source = "${item.v|raw} ${n} `${item.v|raw}`";
     let script = Script::parse(source, &names(), Shell::Dash.dialect(), true).unwrap();
-    let raw: Vec<String> = script.raw_uses().map(|found| found.path().to_string()).collect();
+    let raw: Vec<String> = script.raw_references().map(|found| found.path().to_string()).collect();
     assert_eq!(raw, ["item.v"]);
     let all: Vec<&str> = script.references().map(|found| &source[found.range()]).collect();
     assert_eq!(all, ["${item.v|raw}", "${n}"]);

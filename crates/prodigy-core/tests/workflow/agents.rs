@@ -11,7 +11,7 @@ use crate::support::{errors, workflow};
 fn asked(text: &str) -> Vec<AgentOptions> {
     let workflow = workflow(text);
     let mut all = Vec::new();
-    workflow.each_step(&mut |step| {
+    workflow.visit_steps(&mut |step| {
         if let StepAction::Agent { agent, options, .. } = &step.action {
             let own = match workflow.agents.get(agent) {
                 Some(AgentConfig::Claude(claude)) => claude.options.clone(),
@@ -20,7 +20,7 @@ fn asked(text: &str) -> Vec<AgentOptions> {
                     AgentOptions::default()
                 }
             };
-            let mut merged = options.over(&own);
+            let mut merged = options.with_defaults(&own);
             merged.given.clear();
             all.push(merged);
         }
@@ -287,6 +287,6 @@ steps:
 #[test]
 fn what_is_configured_elsewhere_is_checked_elsewhere() {
     let workflow = workflow("- {claude: a, max_turns: 3}\n- {codex: a, model: gpt}\n");
-    let beyond = |kind: AgentKind| workflow.beyond_agents(&|_| Some(kind)).len();
+    let beyond = |kind: AgentKind| workflow.unsupported_options(&|_| Some(kind)).len();
     assert_eq!(AgentKind::ALL.iter().map(|kind| beyond(*kind)).collect::<Vec<_>>(), [0, 1, 2, 0]);
 }

@@ -133,7 +133,7 @@ agents:
 steps: [{claude: a}, {agent: {use: local, prompt: b}}, {claude: c}]
 "#,
     );
-    let needed: Vec<_> = workflow.agents_needed().into_keys().collect();
+    let needed: Vec<_> = workflow.required_agents().into_keys().collect();
     insta::assert_snapshot!(format!("{needed:?}\n{:#?}", workflow.agents), @r#"
         ["claude", "local"]
         {
@@ -275,8 +275,8 @@ fn an_agent_is_needed_wherever_it_is_named() {
     ];
     for place in places {
         let workflow = workflow(place);
-        let needed: Vec<_> = workflow.agents_needed().into_keys().collect();
+        let needed: Vec<_> = workflow.required_agents().into_keys().collect();
         assert_eq!(needed, ["claude"], "{place}");
     }
-    assert!(workflow("- shell: a\n").agents_needed().is_empty());
+    assert!(workflow("- shell: a\n").required_agents().is_empty());
 }

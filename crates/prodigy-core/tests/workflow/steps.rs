@@ -360,7 +360,7 @@ fn a_thousand_steps_load() {
     }
     let workflow = workflow(&text);
     let mut count = 0;
-    workflow.each_step(&mut |_| count += 1);
+    workflow.visit_steps(&mut |_| count += 1);
     assert_eq!(count, 2000);
 }
 
@@ -380,7 +380,7 @@ fn agents_commit_their_changes_unless_something_speaks_against_it() {
     let shown = |text: &str| {
         let workflow = workflow(text);
         let mut lines = Vec::new();
-        workflow.each_step(&mut |step| {
+        workflow.visit_steps(&mut |step| {
             let sign = match step.auto_commit {
                 AutoCommit::Never => "-",
                 AutoCommit::StepChanges => "changes",

@@ -114,8 +114,8 @@ fn outline_step(step: &Step, out: &mut String) {
     }
     line("id", step.id.clone());
     line("when", step.when.as_ref().map(|when| when.source().to_owned()));
-    line("timeout", step.timeout.map(duration::show));
-    line("idle_timeout", step.idle_timeout.map(duration::show));
+    line("timeout", step.timeout.map(duration::format));
+    line("idle_timeout", step.idle_timeout.map(duration::format));
     line("env", Some(outline_env(&step.env)).filter(|env| !env.is_empty()));
     line("working_dir", step.working_dir.as_ref().map(|text| text.source().to_owned()));
     line("output_file", step.output_file.as_ref().map(|text| text.source().to_owned()));
@@ -154,7 +154,7 @@ fn outline_handler(handler: &OnFailure) -> String {
         text.push_str(", handler_failure_fatal");
     }
     if let Some(timeout) = handler.timeout {
-        write!(text, ", timeout {}", duration::show(timeout)).unwrap();
+        write!(text, ", timeout {}", duration::format(timeout)).unwrap();
     }
     if !handler.captures.is_empty() {
         write!(text, ", captures {:?}", handler.captures).unwrap();

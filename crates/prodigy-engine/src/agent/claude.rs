@@ -84,7 +84,7 @@ impl ClaudeDriver {
         if let Some(turns) = max_turns {
             add("max-turns", turns.to_string().as_ref());
         }
-        if let Some(most) = lower(*max_budget_usd, request.budget_usd) {
+        if let Some(most) = min_amount(*max_budget_usd, request.budget_usd) {
             add("max-budget-usd", most.to_string().as_ref());
         }
         if let Some(schema) = output_schema {
@@ -129,7 +129,7 @@ impl Agent for ClaudeDriver {
             env.push((PROSE_OF_DIRECTORIES.into(), "1".into()));
         }
         if self.config.config_dir.is_some()
-            && let Some(home) = self.directory(request.env)
+            && let Some(home) = self.config_dir(request.env)
         {
             env.push(("CLAUDE_CONFIG_DIR".into(), home.into()));
         }
@@ -137,8 +137,8 @@ impl Agent for ClaudeDriver {
         Ok(AgentLaunch { argv, stdin, env, dialect: Some(StreamDialect::Claude) })
     }
 
-    fn report(&self, traces: &AgentExit<'_>) -> AgentReport {
-        stream::report(traces)
+    fn evaluate(&self, traces: &AgentExit<'_>) -> AgentReport {
+        stream::evaluate_stream(traces)
     }
 
     fn program(&self) -> Option<&str> {
@@ -161,7 +161,7 @@ impl Agent for ClaudeDriver {
         Some(&self.config.options)
     }
 
-    fn directory(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
+    fn config_dir(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
         let own_home = || variable(env, "HOME").map(PathBuf::from);
         if let Some(directory) = &self.config.config_dir {
             return match directory.strip_prefix("~/") {
@@ -177,10 +177,10 @@ impl Agent for ClaudeDriver {
     ///
     /// A session belongs to the directory that it was begun in, and an item that is tried again
     /// may be in another one. Of several transcripts the last one counts.
-    fn recall(&self, session: &str, cwd: &Path, directory: &Path) -> bool {
+    fn restore_session(&self, session: &str, cwd: &Path, directory: &Path) -> bool {
         let here = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         let project = Some(project_name(&here)).filter(|name| name.len() <= LONGEST_PROJECT);
-        recall::recall(&directory.join("projects"), session, project.as_deref())
+        recall::restore_transcript(&directory.join("projects"), session, project.as_deref())
     }
 }
 
@@ -199,7 +199,7 @@ fn spelled(mode: PermissionMode) -> Option<&'static str> {
 }
 
 /// Returns the lower of two amounts.
-pub(super) fn lower(first: Option<f64>, second: Option<f64>) -> Option<f64> {
+pub(super) fn min_amount(first: Option<f64>, second: Option<f64>) -> Option<f64> {
     match (first, second) {
         (Some(first), Some(second)) => Some(first.min(second)),
         (first, second) => first.or(second),

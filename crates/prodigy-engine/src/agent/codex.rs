@@ -85,8 +85,8 @@ impl Agent for CodexDriver {
         Ok(AgentLaunch { argv, stdin, env: Vec::new(), dialect: Some(StreamDialect::Codex) })
     }
 
-    fn report(&self, traces: &AgentExit<'_>) -> AgentReport {
-        stream::report(traces)
+    fn evaluate(&self, traces: &AgentExit<'_>) -> AgentReport {
+        stream::evaluate_stream(traces)
     }
 
     fn program(&self) -> Option<&str> {
@@ -113,13 +113,13 @@ impl Agent for CodexDriver {
         self.sandbox(options.permission_mode) == Some(CodexSandbox::ReadOnly)
     }
 
-    fn directory(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
+    fn config_dir(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
         let set = variable(env, "CODEX_HOME").filter(|set| !set.is_empty()).map(PathBuf::from);
         set.or_else(|| variable(env, "HOME").map(|home| Path::new(home).join(".codex")))
     }
 
     /// Looks for the file of the session, which is below the day that it was begun on.
-    fn recall(&self, session: &str, _: &Path, directory: &Path) -> bool {
+    fn restore_session(&self, session: &str, _: &Path, directory: &Path) -> bool {
         let end = format!("-{session}.jsonl");
         holds(&directory.join("sessions"), &end, DAYS)
     }

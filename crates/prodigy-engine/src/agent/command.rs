@@ -33,7 +33,7 @@ impl CommandDriver {
 
     /// Returns why the program failed, in the words of its configuration.
     fn failure(&self, ended: &ProcessOutcome) -> Option<Failure> {
-        let failure = judge::failure(ended)?;
+        let failure = judge::process_failure(ended)?;
         let meaning = match ended.status {
             // What ended it says more than the code that it still managed to leave.
             ProcessStatus::Exited(code) if ended.ended_by.is_none() => {
@@ -58,18 +58,18 @@ impl CommandDriver {
             return None;
         }
         let said =
-            |printed: &str| QuotaLimit::in_last_lines(printed, traces.now, &TimeZone::system());
+            |printed: &str| QuotaLimit::find_in_output(printed, traces.now, &TimeZone::system());
         // What a model wrote is on standard output: there only the very last line is the program's.
-        let printed = judge::end(stdout);
+        let printed = judge::output_tail(stdout);
         let last = printed.lines().next_back().unwrap_or_default();
-        let said = said(&judge::end(stderr)).or_else(|| said(last));
+        let said = said(&judge::output_tail(stderr)).or_else(|| said(last));
         match self.config.exit_codes.get(code) {
             None => said,
             Some(ExitMeaning::Failure(ReasonCode::AuthFailed)) => {
                 Some(QuotaLimit::no_access(&failure.message))
             }
             Some(ExitMeaning::Failure(ReasonCode::QuotaExhausted)) => {
-                said.or_else(|| Some(QuotaLimit::without_end(&failure.message)))
+                said.or_else(|| Some(QuotaLimit::without_reset(&failure.message)))
             }
             // The configuration knows better.
             Some(ExitMeaning::Failure(_) | ExitMeaning::Success) => None,
@@ -96,10 +96,10 @@ impl Agent for CommandDriver {
         Ok(AgentLaunch { argv, stdin, env: Vec::new(), dialect: None })
     }
 
-    fn report(&self, traces: &AgentExit<'_>) -> AgentReport {
+    fn evaluate(&self, traces: &AgentExit<'_>) -> AgentReport {
         let ended = traces.ended;
         let mut report = AgentReport {
-            output: judge::text(&ended.stdout),
+            output: judge::output_text(&ended.stdout),
             is_printed: true,
             failure: self.failure(ended),
             ..AgentReport::default()
@@ -212,12 +212,12 @@ mod tests {
         let at = Path::new(".");
 
         let good = program
-            .report(&tests::traces(&ended(ProcessStatus::Exited(0), "done\n", "noise\n"), at));
+            .evaluate(&tests::traces(&ended(ProcessStatus::Exited(0), "done\n", "noise\n"), at));
         assert_eq!(good.output, "done\n");
         assert_eq!(good.failure, None);
 
         let half = ProcessOutcome { leftovers: 2, ..ended(ProcessStatus::Exited(1), "half", "") };
-        let bad = program.report(&tests::traces(&half, at));
+        let bad = program.evaluate(&tests::traces(&half, at));
         assert_eq!(bad.output, "half");
         assert_eq!(bad.failure.unwrap().output_tail, "half");
     }
@@ -230,7 +230,7 @@ mod tests {
             CommandDriver::new(CommandAgent { exit_codes: exit_codes.into(), ..config(&["ai"]) });
         let kind = |ended: &ProcessOutcome| {
             program
-                .report(&tests::traces(ended, Path::new(".")))
+                .evaluate(&tests::traces(ended, Path::new(".")))
                 .failure
                 .map(|failure| failure.kind)
         };
@@ -253,7 +253,7 @@ mod tests {
         let program =
             CommandDriver::new(CommandAgent { exit_codes: exit_codes.into(), ..config(&["ai"]) });
         let limit = |ended: &ProcessOutcome| {
-            let limit = program.report(&tests::traces(ended, Path::new("."))).limit;
+            let limit = program.evaluate(&tests::traces(ended, Path::new("."))).limit;
             limit
                 .map_or_else(|| "-".to_owned(), |it| format!("{:?} {:?}", it.resets_at, it.message))
         };
@@ -301,14 +301,14 @@ mod tests {
         fs::write(at.join("answer.md"), "old").unwrap();
         let options = AgentOptions::default();
         tests::launch(&program, "x", &options, |request| request.cwd = at).unwrap();
-        let missing = program.report(&tests::traces(&done, at));
+        let missing = program.evaluate(&tests::traces(&done, at));
         assert_eq!(missing.output, "noise");
         let failure = missing.failure.unwrap();
         assert_eq!(failure.kind, ReasonCode::OutputUnparseable);
         assert_eq!(failure.message, "the agent left no answer in `answer.md`");
 
         fs::write(at.join("answer.md"), "new").unwrap();
-        let report = program.report(&tests::traces(&done, at));
+        let report = program.evaluate(&tests::traces(&done, at));
         assert_eq!((report.output.as_str(), report.failure), ("new", None));
     }
 }

@@ -3,7 +3,7 @@
 use prodigy_core::{
     classify::{FailureFacts, classify},
     failure::Failure,
-    signature::essence,
+    signature::error_line,
 };
 
 use crate::process::{CapturedOutput, ProcessOutcome, ProcessStatus, TerminationReason};
@@ -15,7 +15,7 @@ const TAIL_BYTES: usize = 4096;
 const E2BIG: i32 = 7;
 
 /// Returns why the process did not succeed, if it did not.
-pub(super) fn failure(ended: &ProcessOutcome) -> Option<Failure> {
+pub(super) fn process_failure(ended: &ProcessOutcome) -> Option<Failure> {
     let message = match (&ended.ended_by, &ended.status) {
         (Some(TerminationReason::Timeout), _) => "the agent outlived its time limit".to_owned(),
         (Some(TerminationReason::Idle), _) => "the agent printed nothing for too long".to_owned(),
@@ -35,7 +35,7 @@ pub(super) fn failure(ended: &ProcessOutcome) -> Option<Failure> {
     };
     let printed = tail(ended);
     let kind = classify(FailureFacts {
-        end: ended.end(),
+        end: ended.process_end(),
         oom_killed: ended.oom_killed,
         is_agent: true,
         printed: &printed,
@@ -53,8 +53,8 @@ pub(super) fn with_output(failure: Failure, ended: &ProcessOutcome) -> Failure {
 }
 
 /// Returns what was printed as text, with a mark where something had to be left out.
-pub(super) fn text(printed: &CapturedOutput) -> String {
-    let missing = left_out(printed);
+pub(super) fn output_text(printed: &CapturedOutput) -> String {
+    let missing = omitted_bytes(printed);
     if missing > 0 {
         let head = String::from_utf8_lossy(&printed.head);
         let tail = String::from_utf8_lossy(&printed.tail);
@@ -66,17 +66,17 @@ pub(super) fn text(printed: &CapturedOutput) -> String {
 }
 
 /// Returns how many bytes are in neither the head nor the tail.
-pub(super) fn left_out(printed: &CapturedOutput) -> u64 {
+pub(super) fn omitted_bytes(printed: &CapturedOutput) -> u64 {
     printed.total.saturating_sub((printed.head.len() + printed.tail.len()) as u64)
 }
 
 /// Returns the end of standard error, or of standard output if that is all there is.
 fn tail(ended: &ProcessOutcome) -> String {
-    end(if ended.stderr.total > 0 { &ended.stderr } else { &ended.stdout })
+    output_tail(if ended.stderr.total > 0 { &ended.stderr } else { &ended.stdout })
 }
 
 /// Returns the end of what was printed, in whole lines.
-pub(super) fn end(printed: &CapturedOutput) -> String {
+pub(super) fn output_tail(printed: &CapturedOutput) -> String {
     let bytes: Vec<u8> = printed.head.iter().chain(&printed.tail).copied().collect();
     let from = bytes.len().saturating_sub(TAIL_BYTES);
     let text = String::from_utf8_lossy(bytes.get(from..).unwrap_or_default()).into_owned();
@@ -86,7 +86,7 @@ pub(super) fn end(printed: &CapturedOutput) -> String {
 }
 
 fn last_words(ended: &ProcessOutcome) -> String {
-    essence(&tail(ended)).map(|line| format!(": {line}")).unwrap_or_default()
+    error_line(&tail(ended)).map(|line| format!(": {line}")).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ pub(super) mod tests {
     }
 
     fn shown(ended: &ProcessOutcome) -> String {
-        let Some(failure) = failure(ended) else { return "-".to_owned() };
+        let Some(failure) = process_failure(ended) else { return "-".to_owned() };
         format!("{}: {} ({:?})", failure.kind, failure.message, failure.exit_code)
     }
 
@@ -156,7 +156,8 @@ pub(super) mod tests {
     #[test]
     fn a_long_output_keeps_whole_lines_of_its_end() {
         let lines: Vec<_> = (0..2000).map(|n| format!("line {n}")).collect();
-        let failure = failure(&ended(ProcessStatus::Exited(1), "", &lines.join("\n"))).unwrap();
+        let failure =
+            process_failure(&ended(ProcessStatus::Exited(1), "", &lines.join("\n"))).unwrap();
         assert!(failure.output_tail.len() <= TAIL_BYTES);
         assert!(failure.output_tail.starts_with("line 15"), "{}", &failure.output_tail[..20]);
         assert!(failure.output_tail.ends_with("line 1999"));
@@ -170,13 +171,13 @@ pub(super) mod tests {
             total: 26,
             ..CapturedOutput::default()
         };
-        assert_eq!(text(&hole), "ab\n[22 bytes left out]\nyz");
+        assert_eq!(output_text(&hole), "ab\n[22 bytes left out]\nyz");
         let split = CapturedOutput {
             head: vec![b'a', 0xc3],
             tail: vec![0xa4, b'b'],
             total: 4,
             ..CapturedOutput::default()
         };
-        assert_eq!(text(&split), "aäb");
+        assert_eq!(output_text(&split), "aäb");
     }
 }

@@ -29,7 +29,7 @@ use prodigy_core::{
 };
 use serde_json::Value;
 
-pub use self::turn::{Error, TurnOutcome, perform};
+pub use self::turn::{Error, TurnOutcome, run_turn};
 use crate::process::ProcessOutcome;
 
 /// A request to an agent.
@@ -144,7 +144,7 @@ pub trait Agent: Send + Sync {
     fn launch(&self, request: &AgentRequest<'_>) -> Result<AgentLaunch, Failure>;
 
     /// Judges what the process left behind.
-    fn report(&self, traces: &AgentExit<'_>) -> AgentReport;
+    fn evaluate(&self, traces: &AgentExit<'_>) -> AgentReport;
 
     /// Returns the program that must be installed, to be looked for before anything starts.
     fn program(&self) -> Option<&str>;
@@ -174,21 +174,21 @@ pub trait Agent: Send + Sync {
     }
 
     /// Returns the directory in which it keeps its settings, its account and its sessions.
-    fn directory(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
+    fn config_dir(&self, env: &[(OsString, OsString)]) -> Option<PathBuf> {
         let _ = env;
         None
     }
 
     /// Makes an earlier session ready to be gone on with in a worktree; `false` if there is none
     /// in the agent's directory.
-    fn recall(&self, session: &str, cwd: &Path, directory: &Path) -> bool {
+    fn restore_session(&self, session: &str, cwd: &Path, directory: &Path) -> bool {
         let _ = (session, cwd, directory);
         false
     }
 }
 
 /// Returns the agent that a workflow configures.
-pub fn agent(config: &AgentConfig) -> Box<dyn Agent> {
+pub fn driver_for(config: &AgentConfig) -> Box<dyn Agent> {
     match config {
         AgentConfig::Claude(config) => Box::new(claude::ClaudeDriver::new((**config).clone())),
         AgentConfig::Codex(config) => Box::new(codex::CodexDriver::new((**config).clone())),

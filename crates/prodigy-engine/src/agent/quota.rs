@@ -18,7 +18,7 @@ use prodigy_core::{
 use super::turn::Error;
 
 /// Returns when the limit is reset, if a turn runs into it now.
-pub(super) fn limited_until(
+pub(super) fn quota_reset_time(
     end: SimulatedEnd,
     file: Option<&Path>,
     now: Timestamp,
@@ -89,7 +89,7 @@ mod tests {
     fn the_first_who_hits_the_limit_says_when_it_ends_for_all() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("limit");
-        let asked = |end, now| limited_until(end, Some(&file), at(now)).unwrap();
+        let asked = |end, now| quota_reset_time(end, Some(&file), at(now)).unwrap();
         assert_eq!(asked(SimulatedEnd::Well, 90), None);
         assert_eq!(asked(limit(10), 100), Some(at(110)));
         assert_eq!(asked(limit(10), 105), Some(at(110)));
@@ -100,10 +100,10 @@ mod tests {
 
     #[test]
     fn without_a_file_each_turn_has_its_own_limit() {
-        assert_eq!(limited_until(limit(5), None, at(7)).unwrap(), Some(at(12)));
+        assert_eq!(quota_reset_time(limit(5), None, at(7)).unwrap(), Some(at(12)));
         let end = SimulatedEnd::UsageLimit(SimulatedReset::At(at(9)));
-        assert_eq!(limited_until(end, None, at(7)).unwrap(), Some(at(9)));
-        assert_eq!(limited_until(end, None, at(9)).unwrap(), None);
+        assert_eq!(quota_reset_time(end, None, at(7)).unwrap(), Some(at(9)));
+        assert_eq!(quota_reset_time(end, None, at(9)).unwrap(), None);
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("limit");
         fs::File::create(&file).unwrap().write_all(b"soon").unwrap();
-        let error = limited_until(limit(5), Some(&file), at(7)).unwrap_err();
+        let error = quota_reset_time(limit(5), Some(&file), at(7)).unwrap_err();
         assert_eq!(error.to_string(), format!("cannot use `{}`", file.display()));
     }
 }

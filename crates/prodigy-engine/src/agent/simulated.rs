@@ -14,7 +14,7 @@ use prodigy_core::{
     workflow::{AgentKind, AgentOptions, SimulatedAgent, SimulatedRequest},
 };
 
-use super::{Agent, AgentExit, AgentLaunch, AgentReport, AgentRequest, claude::lower, stream};
+use super::{Agent, AgentExit, AgentLaunch, AgentReport, AgentRequest, claude::min_amount, stream};
 
 /// The hidden command that is the agent's process.
 const COMMAND: &str = "__simulate";
@@ -61,7 +61,7 @@ fn count(directory: &Path, file: &Path) -> io::Result<u32> {
 impl Agent for SimulatedDriver {
     fn launch(&self, request: &AgentRequest<'_>) -> Result<AgentLaunch, Failure> {
         let step = request.definition;
-        let turn = self.config.turn(&SimulatedRequest {
+        let turn = self.config.decide_turn(&SimulatedRequest {
             prompt: request.prompt,
             item: request.item,
             step: request.step,
@@ -74,7 +74,7 @@ impl Agent for SimulatedDriver {
             schema: request.options.output_schema.as_ref(),
             model: request.options.model.as_deref(),
             max_turns: request.options.max_turns,
-            max_budget_usd: lower(request.options.max_budget_usd, request.budget_usd),
+            max_budget_usd: min_amount(request.options.max_budget_usd, request.budget_usd),
         });
         // Text and numbers always have a JSON form; without one the process would say what it misses.
         let stdin = serde_json::to_vec(&turn).unwrap_or_default();
@@ -85,8 +85,8 @@ impl Agent for SimulatedDriver {
         Ok(AgentLaunch { argv, stdin, env: Vec::new(), dialect: Some(StreamDialect::Claude) })
     }
 
-    fn report(&self, traces: &AgentExit<'_>) -> AgentReport {
-        stream::report(traces)
+    fn evaluate(&self, traces: &AgentExit<'_>) -> AgentReport {
+        stream::evaluate_stream(traces)
     }
 
     fn program(&self) -> Option<&str> {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn attempts_that_may_hit_a_usage_limit_share_it() {
-        let trouble = Some(SimulatedTrouble::certain(SimulatedFault::UsageLimit));
+        let trouble = Some(SimulatedTrouble::always(SimulatedFault::UsageLimit));
         let launch = launch(SimulatedRule { trouble, ..SimulatedRule::default() });
         let argv = ["bin/prodigy", "__simulate", "--limit", "state/simulated-limit"];
         assert_eq!(launch.argv, argv);

@@ -38,16 +38,16 @@ impl<'a> EventPrinter<'a> {
     }
 
     /// Says something.
-    pub(super) fn say(&mut self, text: &str) -> io::Result<()> {
+    pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
         self.assistant(&json!({ "type": "text", "text": text }))
     }
 
     /// Says very much.
-    pub(super) fn babble(&mut self, bytes: u64) -> io::Result<()> {
+    pub(super) fn long_text(&mut self, bytes: u64) -> io::Result<()> {
         let mut rest = bytes;
         while rest > 0 {
             let length = rest.min(MOUTHFUL);
-            self.say(&"x".repeat(usize::try_from(length).unwrap_or_default()))?;
+            self.text(&"x".repeat(usize::try_from(length).unwrap_or_default()))?;
             rest -= length;
         }
         Ok(())
@@ -60,7 +60,7 @@ impl<'a> EventPrinter<'a> {
     }
 
     /// Says that a tool is to be used and is denied.
-    pub(super) fn be_denied(&mut self, name: &str, input: &Value) -> io::Result<()> {
+    pub(super) fn denied_tool(&mut self, name: &str, input: &Value) -> io::Result<()> {
         let id = self.call(name, input)?;
         let message = "This command requires approval";
         self.event(json!({
@@ -89,7 +89,7 @@ impl<'a> EventPrinter<'a> {
     }
 
     /// Says that the usage limit of the account is reached.
-    pub(super) fn limit(&mut self, resets_at: Timestamp) -> io::Result<()> {
+    pub(super) fn rate_limit(&mut self, resets_at: Timestamp) -> io::Result<()> {
         self.event(json!({
             "type": "rate_limit_event",
             "rate_limit_info": {
@@ -113,7 +113,7 @@ impl<'a> EventPrinter<'a> {
     }
 
     /// Says that it declined.
-    pub(super) fn refuse(&mut self, message: &str) -> io::Result<()> {
+    pub(super) fn refusal(&mut self, message: &str) -> io::Result<()> {
         self.explain("invalid_request", None, message)?;
         self.result(json!({
             "subtype": "success",
@@ -124,14 +124,14 @@ impl<'a> EventPrinter<'a> {
     }
 
     /// Says that it gave up.
-    pub(super) fn give_up(&mut self, subtype: &str, message: &str) -> io::Result<()> {
+    pub(super) fn error_result(&mut self, subtype: &str, message: &str) -> io::Result<()> {
         self.result(json!({ "subtype": subtype, "is_error": true, "errors": [message] }))
     }
 
     /// Says that the work is done.
-    pub(super) fn done(&mut self, answer: &str) -> io::Result<()> {
+    pub(super) fn success_result(&mut self, answer: &str) -> io::Result<()> {
         if !answer.is_empty() {
-            self.say(answer)?;
+            self.text(answer)?;
         }
         let mut result = json!({
             "subtype": "success",
@@ -147,7 +147,7 @@ impl<'a> EventPrinter<'a> {
     }
 
     /// Is cut off in the middle of the last word.
-    pub(super) fn mumble(&mut self) -> io::Result<()> {
+    pub(super) fn truncated_line(&mut self) -> io::Result<()> {
         self.out.write_all(br#"{"type":"result","subtype":"success","is_error":fal"#)?;
         self.out.write_all(b"\n")?;
         self.out.flush()

@@ -2,14 +2,14 @@
 
 use jiff::tz::TimeZone;
 use prodigy_core::{
-    agent::{Conclusion, RunEvidence, judge as conclude},
+    agent::{Conclusion, RunEvidence, evaluate_run as conclude},
     failure::{Failure, ReasonCode},
 };
 
 use super::{AgentExit, AgentReport, judge};
 
 /// Judges how such an agent ended.
-pub(super) fn report(traces: &AgentExit<'_>) -> AgentReport {
+pub(super) fn evaluate_stream(traces: &AgentExit<'_>) -> AgentReport {
     let Some(heard) = traces.heard else {
         // Nobody listened, so nobody knows.
         let failure = Failure::new(ReasonCode::InternalError, "nobody listened to the agent");
@@ -17,10 +17,10 @@ pub(super) fn report(traces: &AgentExit<'_>) -> AgentReport {
     };
     let ended = traces.ended;
     let report = conclude(RunEvidence {
-        end: ended.end(),
+        end: ended.process_end(),
         oom_killed: ended.oom_killed,
         heard,
-        stderr: &judge::text(&ended.stderr),
+        stderr: &judge::output_text(&ended.stderr),
         wants_structured: traces.wants_structured,
         now: traces.now,
         zone: &TimeZone::system(),
@@ -49,7 +49,7 @@ pub(super) fn report(traces: &AgentExit<'_>) -> AgentReport {
 fn with_words(failure: Failure, traces: &AgentExit<'_>) -> Failure {
     let failure = judge::with_output(failure, traces.ended);
     let complained = traces.ended.stderr.total > 0;
-    let last_words = || traces.heard.map(|heard| heard.last_words().trim_end().to_owned());
+    let last_words = || traces.heard.map(|heard| heard.unparsed_tail().trim_end().to_owned());
     let output_tail =
         if complained { failure.output_tail } else { last_words().unwrap_or_default() };
     Failure { output_tail, ..failure }

@@ -76,13 +76,13 @@ pub enum Error {
 /// return, and a crashing one ends the process.
 ///
 /// A usage limit is one for all turns that are given the same file.
-pub fn perform(
+pub fn run_turn(
     turn: &SimulatedTurn,
     directory: &Path,
     limit: Option<&Path>,
     out: &mut dyn Write,
 ) -> Result<TurnOutcome, Error> {
-    let resets_at = quota::limited_until(turn.end, limit, clock::now())?;
+    let resets_at = quota::quota_reset_time(turn.end, limit, clock::now())?;
     let mut turn = Cow::Borrowed(turn);
     if resets_at.is_some() && !matches!(turn.end, SimulatedEnd::UsageLimit(_)) {
         // It meets the limit of others, and is turned away before it has used anything.
@@ -94,26 +94,26 @@ pub fn perform(
     speech.init()?;
     if let Some(resets_at) = resets_at {
         let message = format!("You've hit your limit · resets at {resets_at:.0}");
-        speech.limit(resets_at)?;
+        speech.rate_limit(resets_at)?;
         speech.api_error(429, "rate_limit", &message)?;
         return Ok(TurnOutcome::Failed);
     }
     wait(Duration::from_millis(turn.delay_ms));
-    speech.babble(turn.noise)?;
+    speech.long_text(turn.noise)?;
     match turn.end {
         SimulatedEnd::Well | SimulatedEnd::UsageLimit(_) => {
             work(turn, directory, &mut speech)?;
-            speech.done(&turn.answer)?;
+            speech.success_result(&turn.answer)?;
         }
         SimulatedEnd::Denied => {
-            speech.be_denied("Bash", &json!({ "command": DENIED }))?;
+            speech.denied_tool("Bash", &json!({ "command": DENIED }))?;
             work(turn, directory, &mut speech)?;
             let apology = "I was not allowed to commit";
-            speech.done(if turn.answer.is_empty() { apology } else { &turn.answer })?;
+            speech.success_result(if turn.answer.is_empty() { apology } else { &turn.answer })?;
         }
         SimulatedEnd::Garbage => {
             work(turn, directory, &mut speech)?;
-            speech.mumble()?;
+            speech.truncated_line()?;
         }
         SimulatedEnd::Crash => {
             if let Some(edit) = turn.edits.first() {
@@ -178,14 +178,14 @@ fn fail(turn: &SimulatedTurn, speech: &mut EventPrinter<'_>) -> io::Result<()> {
             }
             speech.api_error(status, error, &said(message.to_owned()))
         }
-        SimulatedEnd::Refusal => speech.refuse(&said("I cannot help with that".to_owned())),
+        SimulatedEnd::Refusal => speech.refusal(&said("I cannot help with that".to_owned())),
         SimulatedEnd::MaxTurns => {
             let message = format!("Reached maximum number of turns ({})", turn.turns);
-            speech.give_up("error_max_turns", &message)
+            speech.error_result("error_max_turns", &message)
         }
         SimulatedEnd::OverBudget => {
             let message = format!("Reached maximum budget (${})", dollars(turn.cost_usd));
-            speech.give_up("error_max_budget_usd", &message)
+            speech.error_result("error_max_budget_usd", &message)
         }
         SimulatedEnd::Error
         | SimulatedEnd::Well
@@ -194,7 +194,7 @@ fn fail(turn: &SimulatedTurn, speech: &mut EventPrinter<'_>) -> io::Result<()> {
         | SimulatedEnd::Hang
         | SimulatedEnd::UsageLimit(_)
         | SimulatedEnd::Garbage => {
-            speech.give_up("error_during_execution", &said("simulated error".to_owned()))
+            speech.error_result("error_during_execution", &said("simulated error".to_owned()))
         }
     }
 }
@@ -317,7 +317,7 @@ mod tests {
     /// Carries out a turn; returns how it ended and the kinds of its events.
     fn told(turn: &SimulatedTurn, directory: &Path) -> (TurnOutcome, Vec<String>) {
         let mut out = Vec::new();
-        let end = perform(turn, directory, None, &mut out).unwrap();
+        let end = run_turn(turn, directory, None, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         let kinds = text.lines().map(|line| {
             let event: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
@@ -384,7 +384,7 @@ mod tests {
         let reset = prodigy_core::workflow::SimulatedReset::AfterMs(60_000);
         let costs = [SimulatedEnd::UsageLimit(reset), SimulatedEnd::Well].map(|end| {
             let mut out = Vec::new();
-            let end = perform(&turn(end), directory.path(), Some(&file), &mut out).unwrap();
+            let end = run_turn(&turn(end), directory.path(), Some(&file), &mut out).unwrap();
             assert_eq!(end, TurnOutcome::Failed);
             let last = String::from_utf8(out).unwrap().lines().last().unwrap().to_owned();
             let result: serde_json::Value = serde_json::from_str(&last).unwrap();

@@ -14,10 +14,10 @@ mod trail;
 mod verify;
 
 pub use error::Error;
-pub use read::{AuditReader, read};
+pub use read::{AuditReader, read_trail};
 pub use review::{TrailReview, review};
-pub use trail::{ArchivedTrail, AuditTrail, reference};
-pub use verify::verify;
+pub use trail::{ArchivedTrail, AuditTrail, anchor_ref};
+pub use verify::verify_trail;
 
 /// The longest a record may be.
 ///

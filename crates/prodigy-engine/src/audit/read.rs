@@ -68,7 +68,7 @@ pub struct AuditReader {
 }
 
 /// Reads the records of a repository's audit trail as they are now.
-pub fn read(layout: &Layout) -> Result<AuditReader, Error> {
+pub fn read_trail(layout: &Layout) -> Result<AuditReader, Error> {
     Ok(AuditReader { lines: AuditLines::open(&layout.audit_file())?, number: 0 })
 }
 

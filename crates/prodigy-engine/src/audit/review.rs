@@ -10,7 +10,7 @@ use prodigy_core::{
     ids::JobId,
 };
 
-use super::{Error, read};
+use super::{Error, read_trail};
 use crate::store::{JournalReader, Layout};
 
 /// The irregularities of an audit trail that its hash chain does not show.
@@ -27,7 +27,7 @@ pub fn review(layout: &Layout) -> Result<TrailReview, Error> {
     let mut review = TrailReview::default();
     let mut announced: HashMap<JobId, u64> = HashMap::new();
     let (mut last, mut since) = (Timestamp::MIN, Timestamp::MIN);
-    for record in read(layout)? {
+    for record in read_trail(layout)? {
         let record = match record {
             Ok(record) => record,
             // The check of the chain speaks of it.
@@ -48,19 +48,19 @@ pub fn review(layout: &Layout) -> Result<TrailReview, Error> {
             _ => {}
         }
     }
-    review.unrecorded = unrecorded(layout, &announced, since)?;
+    review.unrecorded = count_unannounced_replays(layout, &announced, since)?;
     Ok(review)
 }
 
 /// Returns how many replays since a moment the journals hold that were not announced.
-fn unrecorded(
+fn count_unannounced_replays(
     layout: &Layout,
     announced: &HashMap<JobId, u64>,
     since: Timestamp,
 ) -> Result<Vec<(JobId, u64)>, Error> {
     let mut found = Vec::new();
     for job in layout.jobs()? {
-        let replays = journalled(layout, &job, since)?;
+        let replays = count_journal_replays(layout, &job, since)?;
         let more = replays.saturating_sub(announced.get(&job).copied().unwrap_or_default());
         if more > 0 {
             found.push((job, more));
@@ -70,7 +70,7 @@ fn unrecorded(
 }
 
 /// Counts the replays that a journal holds, as far as it can be read.
-fn journalled(layout: &Layout, job: &JobId, since: Timestamp) -> Result<u64, Error> {
+fn count_journal_replays(layout: &Layout, job: &JobId, since: Timestamp) -> Result<u64, Error> {
     let mut replays = 0;
     // What follows damage cannot be read; `prodigy verify` speaks of it.
     for record in JournalReader::open(layout, job)?.map_while(Result::ok) {

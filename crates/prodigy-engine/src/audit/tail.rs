@@ -49,7 +49,7 @@ impl AuditTail {
     ///
     /// Only what stands behind the anchor is read, which is what an append left that was cut
     /// off, and is nearly always nothing.
-    pub(super) fn head(
+    pub(super) fn verify_against(
         &self,
         file: &File,
         anchor: &ChainHead,
@@ -62,7 +62,7 @@ impl AuditTail {
             }
             let start = after_newline(file, end - 1)?;
             let line = bytes(file, start, end - 1)?;
-            let found = ChainHead::at(&line)?;
+            let found = ChainHead::from_line(&line)?;
             if found.seq <= anchor.seq {
                 break found;
             }
@@ -77,7 +77,7 @@ impl AuditTail {
             return Err(ChainError::OtherThanAnchored.into());
         }
         for line in behind.iter().rev() {
-            head.follow(line)?;
+            head.advance(line)?;
         }
         Ok(head)
     }

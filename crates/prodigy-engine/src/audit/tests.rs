@@ -8,7 +8,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, thread};
 use prodigy_core::audit::{AuditOutcome, AuditVerification, ChainHead};
 
 use self::ground::{Ground, at, said};
-use super::{Error, read, reference, verify};
+use super::{Error, anchor_ref, read_trail, verify_trail};
 use crate::store::fixture as process;
 
 #[test]
@@ -91,7 +91,7 @@ fn a_second_home_has_a_trail_of_its_own() {
     let ground = Ground::new();
     ground.append(1);
     let other = ground.other_home();
-    assert_ne!(reference(&other.layout), reference(&ground.layout));
+    assert_ne!(anchor_ref(&other.layout), anchor_ref(&ground.layout));
     other.append(1);
     other.append(2);
     assert_eq!((ground.records().len(), other.records().len()), (1, 2));
@@ -141,15 +141,15 @@ fn something_else_in_the_place_of_the_file_is_an_error() {
     fs::create_dir(ground.layout.audit_file()).unwrap();
     let error = audit.append(vec![said(1)], at(0)).unwrap_err();
     insta::assert_snapshot!(ground.show(&error), @"`$ROOT/home/audit/repo/audit.jsonl` is not a regular file");
-    assert!(matches!(verify(&ground.layout, &ground.repo), Err(Error::Store(_))));
-    assert!(read(&ground.layout).is_err());
+    assert!(matches!(verify_trail(&ground.layout, &ground.repo), Err(Error::Store(_))));
+    assert!(read_trail(&ground.layout).is_err());
 }
 
 #[test]
 fn a_head_that_cannot_be_anchored_is_an_error_and_the_next_append_goes_on() {
     let ground = Ground::new();
     ground.append(1);
-    let lock = ground.repo.common_dir().join(format!("{}.lock", reference(&ground.layout)));
+    let lock = ground.repo.common_dir().join(format!("{}.lock", anchor_ref(&ground.layout)));
     fs::File::create_new(&lock).unwrap();
     let error = ground.audit().append(vec![said(2)], at(0)).unwrap_err();
     assert!(matches!(error, Error::Anchor(_)), "{error:?}");

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     git::{AuditAnchor, Repo},
     process::ProcessOrigin,
-    store::{self, Layout, free_name, open_to_append, rename_projection, write_atomic},
+    store::{self, Layout, open_to_append, rename_projection, unused_name, write_atomic},
 };
 
 /// The longest wait for the lock: its holder only syncs a file and moves a reference.
@@ -53,7 +53,7 @@ pub struct ArchivedTrail {
 /// Returns the reference that holds the head of the audit trail.
 ///
 /// A repository may be used with several homes, each of which has a trail of its own.
-pub fn reference(layout: &Layout) -> String {
+pub fn anchor_ref(layout: &Layout) -> String {
     let home = layout.home().canonicalize().unwrap_or_else(|_| layout.home().to_owned());
     let hash = Sha256::digest(home.as_os_str().as_bytes());
     format!("refs/prodigy/audit/{}-{}", layout.repo(), hex(hash.get(..4).unwrap_or_default()))
@@ -65,7 +65,7 @@ impl AuditTrail {
         let (path, lock) = (layout.audit_file(), layout.audit_lock());
         // Who cannot write there should learn it before there is something to record.
         open_to_append(&lock)?;
-        let (layout, reference) = (layout.clone(), reference(layout));
+        let (layout, reference) = (layout.clone(), anchor_ref(layout));
         Ok(Self { layout, path, lock, repo: repo.clone(), reference })
     }
 
@@ -81,20 +81,21 @@ impl AuditTrail {
         if said.is_empty() {
             return Ok(Vec::new());
         }
-        let _lock = wait_for(&self.lock)?;
+        let _lock = lock_trail(&self.lock)?;
         let mut file = open_to_append(&self.path)?;
         let tail = AuditTail::find(&file).map_err(|misfit| self.misfit(misfit))?;
         let anchor = self.anchor(&tail)?;
-        let anchored = head_of(&self.reference, &anchor)?;
-        let mut head = tail.head(&file, &anchored).map_err(|misfit| self.misfit(misfit))?;
-        self.cut_off(&file, &tail, now)?;
+        let anchored = parse_anchor(&self.reference, &anchor)?;
+        let mut head =
+            tail.verify_against(&file, &anchored).map_err(|misfit| self.misfit(misfit))?;
+        self.move_torn_tail_aside(&file, &tail, now)?;
         let mut lines = String::new();
         let mut records = Vec::with_capacity(said.len());
         for mut said in said {
             said.journal_seq = self.journal_seq(&said.job)?;
             said.origin = ProcessOrigin::of_process().record();
             let record = head.append(said, now);
-            let line = record.line();
+            let line = record.to_line();
             if line.len() >= MAX_LINE {
                 return Err(Error::TooLong { bytes: line.len(), limit: MAX_LINE });
             }
@@ -120,13 +121,13 @@ impl AuditTrail {
         let time = now.strftime("%Y%m%dT%H%M%SZ").to_string();
         let mut kept = ArchivedTrail::default();
         {
-            let _lock = wait_for(&self.lock)?;
+            let _lock = lock_trail(&self.lock)?;
             if self.path.symlink_metadata().is_ok() {
-                let place = free_name(&self.path, &format!(".kept-{time}"))?;
+                let place = unused_name(&self.path, &format!(".kept-{time}"))?;
                 rename_projection(&self.path, &place)?;
                 kept.file = Some(place);
             }
-            let anchor = self.repo.anchor(&self.reference).map_err(Error::Anchor)?;
+            let anchor = self.repo.read_anchor(&self.reference).map_err(Error::Anchor)?;
             let start = ChainHead::start().to_string();
             if let Some(anchor) = &anchor {
                 let place = format!("{}-kept-{time}", self.reference);
@@ -154,7 +155,7 @@ impl AuditTrail {
     ///
     /// Because it is there before the first record, records without one have lost it.
     fn anchor(&self, tail: &AuditTail) -> Result<AuditAnchor, Error> {
-        if let Some(anchor) = self.repo.anchor(&self.reference).map_err(Error::Anchor)? {
+        if let Some(anchor) = self.repo.read_anchor(&self.reference).map_err(Error::Anchor)? {
             return Ok(anchor);
         }
         if tail.end > 0 || tail.torn > 0 {
@@ -173,7 +174,12 @@ impl AuditTrail {
     }
 
     /// Puts half a record aside that an append left which was cut off.
-    fn cut_off(&self, file: &File, tail: &AuditTail, now: Timestamp) -> Result<(), Error> {
+    fn move_torn_tail_aside(
+        &self,
+        file: &File,
+        tail: &AuditTail,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         if tail.torn == 0 {
             return Ok(());
         }
@@ -181,7 +187,7 @@ impl AuditTrail {
         let mut half = vec![0; length];
         let failed = |error| store::Error::io("read the end of", &self.path, error);
         file.read_exact_at(&mut half, tail.end).map_err(failed)?;
-        let aside = free_name(&self.path, &format!(".torn-{}", now.strftime("%Y%m%dT%H%M%SZ")))?;
+        let aside = unused_name(&self.path, &format!(".torn-{}", now.strftime("%Y%m%dT%H%M%SZ")))?;
         write_atomic(&aside, &half)?;
         let cut = file.set_len(tail.end).and_then(|()| file.sync_data());
         cut.map_err(|error| store::Error::io("cut the end off", &self.path, error).into())
@@ -196,13 +202,13 @@ impl AuditTrail {
 }
 
 /// Reads the head that an anchor holds.
-pub(super) fn head_of(reference: &str, anchor: &AuditAnchor) -> Result<ChainHead, Error> {
+pub(super) fn parse_anchor(reference: &str, anchor: &AuditAnchor) -> Result<ChainHead, Error> {
     let no_head = |reason| Error::NoHead { reference: reference.to_owned(), reason };
     anchor.text.parse().map_err(no_head)
 }
 
 /// Waits until nobody else appends, for as long as the returned file is open.
-pub(super) fn wait_for(path: &Path) -> Result<File, Error> {
+pub(super) fn lock_trail(path: &Path) -> Result<File, Error> {
     let file = open_to_append(path)?;
     let began = Instant::now();
     loop {

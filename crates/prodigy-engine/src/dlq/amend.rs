@@ -78,23 +78,23 @@ impl From<crate::store::Error> for EditorError {
 
 impl DeadLetterEditor<'_> {
     /// Changes entries; returns those that could be changed. The job must not be running.
-    pub fn amend(
+    pub fn apply(
         &self,
         items: &[ItemId],
         amendment: &DeadLetterAction,
         trail: &mut AuditSink<'_>,
     ) -> Result<Vec<ItemId>, EditorError> {
         // A job that was never recorded must not get a lock.
-        crate::store::last_seq(self.layout, self.job)?;
+        crate::store::read_last_seq(self.layout, self.job)?;
         let lock = JobLock::take(self.layout, self.job)?;
-        self.amend_held(&lock, items, amendment, trail)
+        self.apply_locked(&lock, items, amendment, trail)
     }
 
     /// Changes entries of a job whose lock is held by the caller.
     ///
     /// The audit trail announces the change before it is made, and records afterwards that it was
     /// made.
-    pub fn amend_held(
+    pub fn apply_locked(
         &self,
         _lock: &JobLock,
         items: &[ItemId],
@@ -103,23 +103,24 @@ impl DeadLetterEditor<'_> {
     ) -> Result<Vec<ItemId>, EditorError> {
         let mut scan = JournalScan::read(self.layout, self.job, u64::MAX)?;
         let mut seen = HashSet::new();
-        let fit = |item: &&ItemId| scan.dead.get(*item).is_some_and(|dead| amendment.fits(dead));
+        let fit =
+            |item: &&ItemId| scan.dead.get(*item).is_some_and(|dead| amendment.is_applicable(dead));
         let chosen = items.iter().filter(fit).filter(|item| seen.insert(*item));
         let chosen: Vec<ItemId> = chosen.cloned().collect();
         if chosen.is_empty() {
             return Ok(chosen);
         }
-        let records = self.announced(amendment, &chosen, &mut scan);
+        let records = self.intent_records(amendment, &chosen, &mut scan);
         let facts = || {
             let event = self.event(amendment)?;
-            Ok(chosen.iter().map(|item| fact(item, event.clone())).collect())
+            Ok(chosen.iter().map(|item| item_event(item, event.clone())).collect())
         };
-        self.carry_out(scan, records, facts, trail)?;
+        self.commit(scan, records, facts, trail)?;
         Ok(chosen)
     }
 
     /// Appends to the journal what the audit trail announces, and brings the files up to date.
-    pub(super) fn carry_out(
+    pub(super) fn commit(
         &self,
         mut scan: JournalScan,
         records: Vec<NewAuditRecord>,
@@ -127,15 +128,15 @@ impl DeadLetterEditor<'_> {
         trail: &mut AuditSink<'_>,
     ) -> Result<(), EditorError> {
         let Self { layout, job, now, .. } = *self;
-        layout.refuse_elsewhere(job)?;
+        layout.refuse_other_location(job)?;
         refuse_lost_end(layout, job)?;
         trail(records.clone()).map_err(EditorError::Audit)?;
         let known = scan.last_seq;
         let (mut journal, _) = JournalWriter::open(layout, job, Durability::Full)?;
         let written = journal.append(facts()?, now)?;
-        journal.durable()?;
+        journal.sync()?;
         for record in &written {
-            scan.take_in(record);
+            scan.apply(record);
         }
         // It is done; if the files cannot be written now, they are when they are opened next.
         update(layout, job, &mut scan, known).ok();
@@ -173,13 +174,13 @@ impl DeadLetterEditor<'_> {
 
     /// Returns what the audit trail says of it before it is done: a record for each entry, or
     /// one for all that are deleted.
-    fn announced(
+    fn intent_records(
         &self,
         amendment: &DeadLetterAction,
         items: &[ItemId],
         scan: &mut JournalScan,
     ) -> Vec<NewAuditRecord> {
-        let record = self.record(match amendment {
+        let record = self.audit_record(match amendment {
             DeadLetterAction::Drop => AuditAction::Drop,
             DeadLetterAction::Clear => AuditAction::Clear,
             DeadLetterAction::Adopt => AuditAction::Adopt,
@@ -200,7 +201,7 @@ impl DeadLetterEditor<'_> {
     }
 
     /// Returns a record of the audit trail about something that is done to an entry.
-    pub(super) fn record(&self, action: AuditAction) -> NewAuditRecord {
+    pub(super) fn audit_record(&self, action: AuditAction) -> NewAuditRecord {
         let mut record = NewAuditRecord::new(self.by, self.identity, action, self.job.clone());
         record.reason = Some(self.reason.to_owned()).filter(|reason| !reason.is_empty());
         record
@@ -208,13 +209,13 @@ impl DeadLetterEditor<'_> {
 }
 
 /// Returns what happened to an item.
-pub(super) fn fact(item: &ItemId, event: Event) -> NewEvent {
+pub(super) fn item_event(item: &ItemId, event: Event) -> NewEvent {
     NewEvent { agent_id: None, item_id: Some(item.clone()), event }
 }
 
 impl DeadLetterAction {
     /// Returns whether it can be done to an entry.
-    fn fits(&self, dead: &super::scan::ScannedEntry) -> bool {
+    fn is_applicable(&self, dead: &super::scan::ScannedEntry) -> bool {
         let is_fit = match dead.status {
             EntryStatus::Open => true,
             EntryStatus::Resolved | EntryStatus::Dropped => matches!(self, Self::Clear),
@@ -227,14 +228,14 @@ impl DeadLetterAction {
 /// Returns the data of an item as its next attempt finds it; `None` if it is gone.
 ///
 /// The data that an entry shows may be redacted.
-pub fn item_data(
+pub fn current_item_data(
     layout: &Layout,
     job: &JobId,
     item: &ItemId,
 ) -> Result<Option<Box<RawValue>>, Error> {
     let mut scan = JournalScan::read(layout, job, u64::MAX)?;
     let letter = scan.letters.take(item);
-    if let Some(sha256) = letter.as_ref().and_then(|letter| letter.edited()) {
+    if let Some(sha256) = letter.as_ref().and_then(|letter| letter.edited_input_hash()) {
         return Ok(Some(read_edit(layout, job, sha256)?));
     }
     let Some(spool) = scan.spool() else { return Ok(None) };
@@ -249,7 +250,7 @@ fn update(layout: &Layout, job: &JobId, scan: &mut JournalScan, known: u64) -> R
     let mut projection = DeadLetterWriter::new(layout, job, Mask::default(), spool.clone());
     let changed = scan.changed_after(covered.min(known));
     scan.write(&changed, &mut projection, spool.as_ref())?;
-    projection.listing.mark(scan.last_seq);
-    projection.listing.write()?;
+    projection.listing.add_mark(scan.last_seq);
+    projection.listing.flush()?;
     projection.listing.summarize()
 }

@@ -18,8 +18,8 @@ use prodigy_core::{
 };
 
 use super::{
-    AuditSink, DeadLetterEditor, DeadLetterStore, EditorError, Error, ReplayEvaluator, amend::fact,
-    scan::JournalScan,
+    AuditSink, DeadLetterEditor, DeadLetterStore, EditorError, Error, ReplayEvaluator,
+    amend::item_event, scan::JournalScan,
 };
 use crate::{
     governance::SignerFiles,
@@ -122,20 +122,20 @@ impl ApprovalService<'_> {
             let Some(entry) = self.queue.entry(item)? else { continue };
             let is_forced = forced.contains(item);
             let asked = if is_forced { ReplayTrigger::Forced } else { ReplayTrigger::Asked };
-            let ruling = self.bench.ruling_on(&entry, asked, self.amending.now);
+            let ruling = self.bench.evaluate(&entry, asked, self.amending.now);
             let is_askable = ruling.needs != Some(NextAction::Members);
             if ruling.verdict != ReplayVerdict::Approval || !is_askable {
                 continue;
             }
-            if let Some(kept) = self.kept(&entry, &ruling) {
+            if let Some(kept) = self.still_pending(&entry, &ruling) {
                 requested.push(kept);
                 continue;
             }
             let request = self.ask(&entry, &ruling, is_forced);
-            let mut record = self.amending.record(AuditAction::RequestApproval);
+            let mut record = self.amending.audit_record(AuditAction::RequestApproval);
             record.entry = item.to_string();
             record.revision = entry.revision;
-            record.decision = Some(ruling.verdict.word().to_owned());
+            record.decision = Some(ruling.verdict.as_str().to_owned());
             record.rule = Some(request.rule.clone());
             record.policy_snapshot = Some(request.policy_snapshot.clone());
             record.digest = Some(request.digest.clone());
@@ -148,22 +148,22 @@ impl ApprovalService<'_> {
                 expires_at: request.expires_at,
                 is_kept: false,
             });
-            facts.push(fact(item, Event::ApprovalRequested(Box::new(request))));
+            facts.push(item_event(item, Event::ApprovalRequested(Box::new(request))));
         }
         if !facts.is_empty() {
             let scan = JournalScan::read(self.amending.layout, self.amending.job, u64::MAX)?;
-            self.amending.carry_out(scan, records, || Ok(facts), trail)?;
+            self.amending.commit(scan, records, || Ok(facts), trail)?;
         }
         Ok(requested)
     }
 
     /// Returns what people were asked before, if that still holds.
-    fn kept(
+    fn still_pending(
         &self,
         entry: &DeadLetteredItem,
         ruling: &ReplayDecision<'_>,
     ) -> Option<PendingApproval> {
-        let agreement = self.bench.agreement(entry, ruling, self.amending.now)?;
+        let agreement = self.bench.approval_progress(entry, ruling, self.amending.now)?;
         let missing = match agreement.state {
             ApprovalState::Pending { granted, needed } => needed.saturating_sub(granted),
             ApprovalState::Granted | ApprovalState::SelfApproval => 0,
@@ -189,7 +189,7 @@ impl ApprovalService<'_> {
         let group = self.bench.policy().group(ruling.rule);
         // A moment that no calendar has is as good as never.
         let expires_at = self.amending.now.checked_add(group.ttl).unwrap_or(Timestamp::MAX);
-        let shown = self.bench.shown_anew(entry, ruling, expires_at);
+        let shown = self.bench.new_approval_scope(entry, ruling, expires_at);
         ApprovalRequest {
             digest: shown.digest(),
             by: self.amending.by.to_owned(),
@@ -205,7 +205,7 @@ impl ApprovalService<'_> {
     }
 
     /// Takes what somebody says to a replay, if it counts.
-    pub fn answer(
+    pub fn vote(
         &self,
         _lock: &JobLock,
         answer: VoteRequest<'_>,
@@ -214,9 +214,9 @@ impl ApprovalService<'_> {
         let Some(entry) = self.queue.entry(answer.item)? else {
             return Err(VoteError::NoEntry(answer.item.clone()));
         };
-        let ruling = self.bench.ruling_on(&entry, asked(&entry), self.amending.now);
-        let mut record = self.announced(&entry, &ruling, answer);
-        let taken = self.may(&entry, &ruling, answer).map_err(VoteError::from);
+        let ruling = self.bench.evaluate(&entry, asked(&entry), self.amending.now);
+        let mut record = self.intent_record(&entry, &ruling, answer);
+        let taken = self.check_vote(&entry, &ruling, answer).map_err(VoteError::from);
         let taken = taken.and_then(|digest| {
             let signature = answer.key.map(|key| self.sign(&digest, &ruling, answer, key));
             Ok((digest, signature.transpose()?))
@@ -234,27 +234,27 @@ impl ApprovalService<'_> {
         let identity = identity(signature.is_some());
         (record.digest, record.identity) = (Some(digest.clone()), identity);
         let event = self.event(answer.vote, digest.clone(), identity, signature);
-        let facts = || Ok(vec![fact(answer.item, event)]);
+        let facts = || Ok(vec![item_event(answer.item, event)]);
         let scan = JournalScan::read(self.amending.layout, self.amending.job, u64::MAX)?;
-        self.amending.carry_out(scan, vec![record], facts, trail)?;
+        self.amending.commit(scan, vec![record], facts, trail)?;
         let state = self.state(answer.item)?;
         Ok(VoteOutcome { digest, identity, state })
     }
 
     /// Returns what the audit trail says of an answer.
-    fn announced(
+    fn intent_record(
         &self,
         entry: &DeadLetteredItem,
         ruling: &ReplayDecision<'_>,
         answer: VoteRequest<'_>,
     ) -> NewAuditRecord {
-        let mut record = self.amending.record(match answer.vote {
+        let mut record = self.amending.audit_record(match answer.vote {
             Vote::Approve => AuditAction::Approve,
             Vote::Reject => AuditAction::Reject,
         });
         record.entry = entry.item_id.to_string();
         record.revision = entry.revision;
-        record.decision = Some(ruling.verdict.word().to_owned());
+        record.decision = Some(ruling.verdict.as_str().to_owned());
         record.rule = Some(ruling.rule.name.clone());
         record.policy_snapshot = Some(ruling.snapshot.to_owned());
         record.digest = Some(answer.expect.to_owned());
@@ -280,7 +280,7 @@ impl ApprovalService<'_> {
     }
 
     /// Returns the digest that somebody answers to, if they may say that and sign as they want.
-    fn may(
+    fn check_vote(
         &self,
         entry: &DeadLetteredItem,
         ruling: &ReplayDecision<'_>,
@@ -294,15 +294,17 @@ impl ApprovalService<'_> {
         if let Some(group) = policy.group_without_members(ruling.rule) {
             return Err(ApprovalError::NoMembers { group: group.to_owned() });
         }
-        let agreement = self.bench.agreement(entry, ruling, now);
+        let agreement = self.bench.approval_progress(entry, ruling, now);
         let Some(agreement) = agreement.filter(|_| entry.status == EntryStatus::Open) else {
             return match &entry.approval {
-                Some(approval) if self.bench.is_used_up(approval) => Err(ApprovalError::Consumed),
+                Some(approval) if self.bench.is_approval_used(approval) => {
+                    Err(ApprovalError::Consumed)
+                }
                 Some(_) | None => Err(ApprovalError::NothingRequested),
             };
         };
         let rules = ApproverRules::of(policy, ruling.rule, &agreement.involved);
-        approval::may_say(Some(agreement.approval), &word, &agreement.shown, &rules, now)?;
+        approval::check_response(Some(agreement.approval), &word, &agreement.shown, &rules, now)?;
         Ok(agreement.approval.digest.clone())
     }
 
@@ -320,7 +322,7 @@ impl ApprovalService<'_> {
             let why = "the policy names no `allowed_signers` that it could be checked against";
             return Err(bad(why.to_owned()));
         };
-        let text = answer.vote.text(digest);
+        let text = answer.vote.signed_text(digest);
         let signature = identity::sign(&text, key)?;
         let unreadable = |why| identity::Error::AllowedSigners { path: signers.clone(), why };
         let content = answer.signers.content(signers).map_err(unreadable)?;
@@ -337,8 +339,8 @@ impl ApprovalService<'_> {
         let now = self.amending.now;
         let entry = self.queue.entry(item)?;
         let entry = entry.ok_or_else(|| VoteError::NoEntry(item.clone()))?;
-        let ruling = self.bench.ruling_on(&entry, asked(&entry), now);
-        let agreement = self.bench.agreement(&entry, &ruling, now);
+        let ruling = self.bench.evaluate(&entry, asked(&entry), now);
+        let agreement = self.bench.approval_progress(&entry, &ruling, now);
         Ok(agreement.map_or(ApprovalState::Void, |agreement| agreement.state))
     }
 }

@@ -95,7 +95,7 @@ impl ReplayEvaluator {
         };
         let limits = bench.policy.limits;
         if limits.replays_per_signature.is_some() || limits.cost_usd.is_some() {
-            for heading in queue.all_headings() {
+            for heading in queue.summaries_with_deleted() {
                 let heading = heading?;
                 if heading.replays > 0 {
                     *bench.replays.entry(heading.error_signature).or_default() += heading.replays;
@@ -108,28 +108,28 @@ impl ReplayEvaluator {
 
     /// Returns the same while another run works on the job.
     #[must_use]
-    pub fn while_running(self, is_running: bool) -> Self {
+    pub fn with_running_job(self, is_running: bool) -> Self {
         Self { is_running, ..self }
     }
 
     /// Returns the same for a job that somebody started, and entries that somebody is about to
     /// replay: their own agreement may not count.
     #[must_use]
-    pub fn among(self, submitter: Option<String>, replayer: Option<String>) -> Self {
+    pub fn with_people(self, submitter: Option<String>, replayer: Option<String>) -> Self {
         Self { submitter, replayer, ..self }
     }
 
     /// Returns the same for replays that would run on a commit. Without one, nothing counts as
     /// changed.
     #[must_use]
-    pub fn on(self, base: ReplayBase) -> Self {
+    pub fn with_base(self, base: ReplayBase) -> Self {
         Self { base: Some(base), ..self }
     }
 
     /// Returns the same for people who look at what they are asked: they may have been asked
     /// about the newest workflow instead of the job's own.
     #[must_use]
-    pub fn or_newest(self, newest_workflow: Option<String>) -> Self {
+    pub fn with_newest_workflow(self, newest_workflow: Option<String>) -> Self {
         Self { newest_workflow, ..self }
     }
 
@@ -139,18 +139,18 @@ impl ReplayEvaluator {
     }
 
     /// Counts a replay of an entry with this signature.
-    pub fn count(&mut self, signature: &str) {
+    pub fn count_replay(&mut self, signature: &str) {
         *self.replays.entry(signature.to_owned()).or_default() += 1;
     }
 
     /// Adds the cost of a replay.
-    pub fn spend(&mut self, cost_usd: f64) {
+    pub fn add_cost(&mut self, cost_usd: f64) {
         self.cost_usd += cost_usd;
     }
 
     /// Decides over an entry by what a list says of it, and opens it only if somebody was asked
     /// to agree.
-    pub fn ruling(
+    pub fn evaluate_summary(
         &self,
         queue: &DeadLetterStore,
         heading: &DeadLetterSummary,
@@ -159,8 +159,8 @@ impl ReplayEvaluator {
     ) -> ReplayDecision<'_> {
         if heading.standing.has_approval && heading.status == EntryStatus::Open {
             return match queue.entry(&heading.item_id) {
-                Ok(Some(entry)) => self.ruling_on(&entry, asked, now),
-                Ok(None) | Err(_) => self.damaged(heading, now),
+                Ok(Some(entry)) => self.evaluate(&entry, asked, now),
+                Ok(None) | Err(_) => self.evaluate_damaged(heading, now),
             };
         }
         let known =
@@ -169,7 +169,7 @@ impl ReplayEvaluator {
     }
 
     /// Decides over an entry by all that it says.
-    pub fn ruling_on(
+    pub fn evaluate(
         &self,
         entry: &DeadLetteredItem,
         asked: ReplayTrigger,
@@ -180,7 +180,7 @@ impl ReplayEvaluator {
         let is_changed = !changed.is_empty();
         let known = EntryDetails { is_changed, changed: &changed, ..EntryDetails::default() };
         let ruling = self.rule(&heading, known, asked, now);
-        match self.agreement(entry, &ruling, now) {
+        match self.approval_progress(entry, &ruling, now) {
             None => ruling,
             Some(agreement) => {
                 let approval = Some(agreement.state);
@@ -190,13 +190,17 @@ impl ReplayEvaluator {
     }
 
     /// Returns the ruling over an entry that cannot be read.
-    pub fn damaged(&self, heading: &DeadLetterSummary, now: Timestamp) -> ReplayDecision<'_> {
+    pub fn evaluate_damaged(
+        &self,
+        heading: &DeadLetterSummary,
+        now: Timestamp,
+    ) -> ReplayDecision<'_> {
         let known = EntryDetails { is_damaged: true, ..EntryDetails::default() };
         self.rule(heading, known, ReplayTrigger::Asked, now)
     }
 
     /// Returns what somebody is shown who is to agree to what a ruling wants done.
-    pub fn shown(
+    pub fn approval_scope(
         &self,
         entry: &DeadLetteredItem,
         ruling: &ReplayDecision<'_>,
@@ -208,7 +212,7 @@ impl ReplayEvaluator {
     }
 
     /// Returns what somebody is shown who is asked now, whatever they were asked before.
-    pub(super) fn shown_anew(
+    pub(super) fn new_approval_scope(
         &self,
         entry: &DeadLetteredItem,
         ruling: &ReplayDecision<'_>,
@@ -233,23 +237,23 @@ impl ReplayEvaluator {
     }
 
     /// Returns what was asked about an entry and how far that has come, if somebody was asked.
-    pub fn agreement<'e>(
+    pub fn approval_progress<'e>(
         &self,
         entry: &'e DeadLetteredItem,
         ruling: &ReplayDecision<'_>,
         now: Timestamp,
     ) -> Option<ApprovalProgress<'e>> {
         let approval = entry.approval.as_ref()?;
-        if self.is_used_up(approval) {
+        if self.is_approval_used(approval) {
             return None;
         }
-        let shown = self.shown(entry, ruling, approval.expires_at);
+        let shown = self.approval_scope(entry, ruling, approval.expires_at);
         let replayers = std::iter::once(approval.requested_by.as_str());
         let replayers: Vec<_> = replayers.chain(self.replayer.as_deref()).collect();
         let group = self.policy.group(ruling.rule);
-        let involved = approval::involved(group, self.submitter.as_deref(), &replayers);
+        let involved = approval::involved_people(group, self.submitter.as_deref(), &replayers);
         let rules = ApproverRules::of(&self.policy, ruling.rule, &involved);
-        let state = approval::state(approval, &shown.digest(), &rules, now)?;
+        let state = approval::approval_state(approval, &shown.digest(), &rules, now)?;
         Some(ApprovalProgress { approval, shown, state, involved })
     }
 
@@ -257,18 +261,18 @@ impl ReplayEvaluator {
     ///
     /// The journal says so in the record that claims the entry. The audit trail said so before,
     /// and still does if that record is lost: one approval is never good for two replays.
-    pub(super) fn is_used_up(&self, approval: &Approval) -> bool {
+    pub(super) fn is_approval_used(&self, approval: &Approval) -> bool {
         if approval.consumed {
             return true;
         }
-        let announced = self.announced.get_or_init(|| self.look_up().ok());
+        let announced = self.announced.get_or_init(|| self.read_used_approvals().ok());
         announced.as_ref().is_none_or(|digests| digests.contains(&approval.digest))
     }
 
     /// Reads from the audit trail which approvals replays of the job were announced with.
-    fn look_up(&self) -> Result<HashSet<String>, audit::Error> {
+    fn read_used_approvals(&self) -> Result<HashSet<String>, audit::Error> {
         let mut digests = HashSet::new();
-        for record in audit::read(&self.layout)? {
+        for record in audit::read_trail(&self.layout)? {
             let said = match record {
                 Ok(record) => record.said,
                 Err(audit::Error::Unreadable { .. }) => continue,
@@ -316,7 +320,7 @@ impl ReplayEvaluator {
             cost_usd: self.cost_usd,
         };
         let (policy, is_running) = (&*self.policy, self.is_running);
-        replay::decide(&subject, &EvaluationContext { policy, counters, asked, now, is_running })
+        replay::evaluate(&subject, &EvaluationContext { policy, counters, asked, now, is_running })
     }
 
     /// Returns whether a replay would find something else than the last attempt did.

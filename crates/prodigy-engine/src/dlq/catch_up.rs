@@ -7,17 +7,21 @@ use prodigy_core::{
 use super::{
     Error,
     index::{IndexReader, last_mark},
-    old_layout::is_old,
+    old_layout::is_old_layout,
     projection::DeadLetterWriter,
     queue::known_seq,
     scan::JournalScan,
 };
-use crate::store::{self, JobLock, JournalReader, Layout, last_seq, load_checkpoint};
+use crate::store::{self, JobLock, JournalReader, Layout, load_checkpoint, read_last_seq};
 
 /// Writes what the journal says and the files do not, if nobody else works on the job.
 ///
 /// It is cheap if there is nothing to do: only the ends of the list and the journal are read.
-pub(super) fn catch_up(layout: &Layout, job: &JobId, held: Option<&JobLock>) -> Result<(), Error> {
+pub(super) fn rebuild_missing(
+    layout: &Layout,
+    job: &JobId,
+    held: Option<&JobLock>,
+) -> Result<(), Error> {
     if missing(layout, job)?.is_none() && !is_incomplete(layout, job)? {
         return Ok(());
     }
@@ -45,14 +49,14 @@ pub(super) fn catch_up(layout: &Layout, job: &JobId, held: Option<&JobLock>) -> 
 fn is_incomplete(layout: &Layout, job: &JobId) -> Result<bool, Error> {
     let is_there = |path: std::path::PathBuf| path.symlink_metadata().is_ok();
     let has_no_index = is_there(layout.dlq_log(job)) && !is_there(layout.dlq_index(job));
-    Ok(has_no_index || is_old(layout, job)?)
+    Ok(has_no_index || is_old_layout(layout, job)?)
 }
 
 /// Returns the record after which the files may not say what the journal says; `None` if
 /// they do.
 fn missing(layout: &Layout, job: &JobId) -> Result<Option<u64>, Error> {
     let mark = last_mark(layout, job)?;
-    let last = match last_seq(layout, job) {
+    let last = match read_last_seq(layout, job) {
         // The files of older programs have no journal of ours.
         Err(store::Error::NoJob { .. }) => return Ok(None),
         last => last?,
@@ -76,7 +80,7 @@ fn has_no_list(layout: &Layout, job: &JobId) -> Result<bool, Error> {
 /// Only what the journal says after the checkpoint is read.
 pub(super) fn nothing_died(layout: &Layout, job: &JobId) -> bool {
     let checkpoint = load_checkpoint::<Checkpoint>(layout, job).ok().flatten();
-    let last = last_seq(layout, job).unwrap_or_default();
+    let last = read_last_seq(layout, job).unwrap_or_default();
     let usable = checkpoint.filter(|c| c.is_readable() && c.covers() <= last);
     let mut covered = 0;
     if let Some(checkpoint) = usable {
@@ -99,23 +103,23 @@ fn complete(layout: &Layout, job: &JobId, after: u64) -> Result<(), Error> {
         let mut matters = false;
         for record in &mut reader {
             let record = record?;
-            matters |= record.item_id.is_some() && DeadLetterState::concerns(&record.event);
+            matters |= record.item_id.is_some() && DeadLetterState::is_relevant(&record.event);
         }
         if !matters {
             let mut projection = DeadLetterWriter::new(layout, job, Mask::default(), None);
-            projection.listing.mark(reader.last_seq());
-            return projection.listing.write();
+            projection.listing.add_mark(reader.last_seq());
+            return projection.listing.flush();
         }
     }
     let mut scan = JournalScan::read(layout, job, u64::MAX)?;
     let spool = scan.spool();
     let mut projection = DeadLetterWriter::new(layout, job, Mask::default(), spool.clone());
     let changed = scan.changed_after(after);
-    if changed.is_empty() && !projection.listing.is_there() {
+    if changed.is_empty() && !projection.listing.exists() {
         return Ok(());
     }
     scan.write(&changed, &mut projection, spool.as_ref())?;
-    projection.listing.mark(scan.last_seq);
-    projection.listing.write()?;
+    projection.listing.add_mark(scan.last_seq);
+    projection.listing.flush()?;
     projection.listing.summarize()
 }

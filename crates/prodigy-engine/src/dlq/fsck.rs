@@ -53,7 +53,7 @@ impl FsckReport {
 /// differ and that is wanted. The job must not be running.
 pub fn fsck(layout: &Layout, job: &JobId, repair: bool) -> Result<FsckReport, Error> {
     // A job that was never recorded must not get a lock.
-    store::last_seq(layout, job)?;
+    store::read_last_seq(layout, job)?;
     let _lock = JobLock::take(layout, job)?;
     // The files may be all that is left of records that are gone.
     refuse_lost_end(layout, job)?;
@@ -73,13 +73,13 @@ pub fn fsck(layout: &Layout, job: &JobId, repair: bool) -> Result<FsckReport, Er
     report.foreign = foreign(layout, job, kept)?;
     if repair && !report.is_clean() {
         for (path, _) in &report.damaged {
-            aside(path)?;
+            move_aside(path)?;
         }
-        aside(&layout.dlq_log(job))?;
+        move_aside(&layout.dlq_log(job))?;
         let all = scan.changed_after(0);
         scan.write(&all, &mut projection, spool.as_ref())?;
-        projection.listing.mark(scan.last_seq);
-        projection.listing.write()?;
+        projection.listing.add_mark(scan.last_seq);
+        projection.listing.flush()?;
         projection.listing.summarize()?;
         report.repaired = true;
     }
@@ -113,18 +113,18 @@ fn compare(
                 for (wanted, stored) in details {
                     wanted.json_log_location.clone_from(&stored.json_log_location);
                 }
-                wanted.seal();
+                wanted.update_hash();
             }
             if wanted.is_none_or(|wanted| wanted.record_hash != stored.record_hash) {
                 report.stale.push(item.clone());
             }
         }
     }
-    let heading = letter.outline().map(|entry| DeadLetterSummary::from(&entry));
+    let heading = letter.without_item_data().map(|entry| DeadLetterSummary::from(&entry));
     if heading.as_ref() != listed {
         report.unlisted.push(item.clone());
     }
-    scan.letters.put(letter);
+    scan.letters.insert(letter);
 }
 
 /// Returns what the list says of every item.
@@ -134,7 +134,7 @@ fn listed(layout: &Layout, job: &JobId) -> Result<HashMap<ItemId, DeadLetterSumm
         if let IndexLine::Change(change) = line? {
             let gone = change.gone;
             let item = change.item_id.clone();
-            newest.entry(item).or_insert_with(|| (!gone).then(|| change.heading()));
+            newest.entry(item).or_insert_with(|| (!gone).then(|| change.into_summary()));
         }
     }
     Ok(newest.into_iter().filter_map(|(item, heading)| Some((item, heading?))).collect())
@@ -167,9 +167,9 @@ fn foreign(
 }
 
 /// Moves a file out of the way, so that it can be written anew and still be looked at.
-fn aside(path: &std::path::Path) -> Result<(), Error> {
+fn move_aside(path: &std::path::Path) -> Result<(), Error> {
     if path.symlink_metadata().is_err() {
         return Ok(());
     }
-    Ok(store::move_aside(path, ".damaged")?)
+    Ok(store::move_to_backup(path, ".damaged")?)
 }

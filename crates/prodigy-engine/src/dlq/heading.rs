@@ -97,7 +97,7 @@ impl From<&DeadLetteredItem> for DeadLetterSummary {
             reason_code: entry.reason_code,
             class: entry.class,
             error_signature: entry.error_signature.clone(),
-            error_pattern: cut(&entry.error_pattern),
+            error_pattern: shorten(&entry.error_pattern),
             attempts: entry.attempts,
             replays: entry.replays,
             last_attempt: entry.last_attempt,
@@ -110,18 +110,18 @@ impl From<&DeadLetteredItem> for DeadLetterSummary {
 
 impl From<&DeadLetteredItem> for EvaluationFacts {
     fn from(entry: &DeadLetteredItem) -> Self {
-        let worst = least_known(&entry.effects);
+        let worst = least_certain_effect(&entry.effects);
         Self {
             topic: entry.topic.clone(),
             step: entry
                 .failure_history
                 .last()
-                .map(|last| cut(&last.step_failed))
+                .map(|last| shorten(&last.step_failed))
                 .unwrap_or_default(),
             commit_state: entry.commit_state,
             effect: worst.map(|effect| effect.state),
             can_check: worst.is_some_and(|effect| effect.can_check),
-            ran_with: entry.ran_with(),
+            ran_with: entry.run_fingerprint(),
             is_quarantined: entry.quarantine.is_some(),
             is_released: entry.released.is_some(),
             is_edited: entry.is_edited(),
@@ -133,12 +133,12 @@ impl From<&DeadLetteredItem> for EvaluationFacts {
 }
 
 /// Returns text that is short enough for a list.
-fn cut(text: &str) -> String {
+fn shorten(text: &str) -> String {
     text.chars().take(PATTERN).collect()
 }
 
 /// Returns the effect of which the least is known.
-fn least_known(effects: &[Effect]) -> Option<&Effect> {
+fn least_certain_effect(effects: &[Effect]) -> Option<&Effect> {
     let rank = |state: EffectState| match state {
         EffectState::Partial => 5,
         EffectState::Indeterminate => 4,
@@ -148,7 +148,7 @@ fn least_known(effects: &[Effect]) -> Option<&Effect> {
         EffectState::Compensated => 0,
     };
     // What a handler made is not the item's work.
-    let is_its = |effect: &&Effect| !effect.is_made() || !effect.is_of_handler();
+    let is_its = |effect: &&Effect| !effect.is_made() || !effect.is_from_handler();
     let declared = effects.iter().filter(|effect| !effect.idempotent).filter(is_its);
     declared.max_by_key(|effect| rank(effect.state))
 }

@@ -111,7 +111,7 @@ impl SummaryLine {
     }
 
     /// Returns what a list shows of it.
-    pub(super) fn heading(self) -> DeadLetterSummary {
+    pub(super) fn into_summary(self) -> DeadLetterSummary {
         DeadLetterSummary {
             item_id: self.item_id,
             status: self.status,

@@ -52,7 +52,7 @@ impl DeadLetterCache {
     }
 
     /// Puts a letter in.
-    pub(super) fn put(&mut self, letter: DeadLetterState) {
+    pub(super) fn insert(&mut self, letter: DeadLetterState) {
         let item = letter.item_id().clone();
         if !matches!(
             self.slots.insert(item, CacheSlot::Held(Box::new(letter))),
@@ -66,7 +66,7 @@ impl DeadLetterCache {
     }
 
     /// Returns whether there is a letter of an item.
-    pub(super) fn has(&self, item: &ItemId) -> bool {
+    pub(super) fn contains(&self, item: &ItemId) -> bool {
         self.slots.contains_key(item)
     }
 
@@ -117,30 +117,34 @@ mod tests {
     fn letters_come_back_from_the_file_and_only_a_few_are_held() {
         let directory = tempfile::tempdir().unwrap();
         let mut letters = DeadLetterCache::new(directory.path().to_owned());
-        let letter =
-            |number| DeadLetterState::new("job".parse().unwrap(), ItemId::at(number, 5000));
+        let letter = |number| {
+            DeadLetterState::new("job".parse().unwrap(), ItemId::from_position(number, 5000))
+        };
         for number in 1..=5000 {
-            letters.put(letter(number));
+            letters.insert(letter(number));
             assert!(letters.held <= HELD);
         }
         assert_eq!(letters.items().count(), 5000);
         for number in [1, 4999, 2500] {
-            assert_eq!(letters.take(&ItemId::at(number, 5000)), Some(letter(number)));
-            assert_eq!(letters.take(&ItemId::at(number, 5000)), None);
+            assert_eq!(letters.take(&ItemId::from_position(number, 5000)), Some(letter(number)));
+            assert_eq!(letters.take(&ItemId::from_position(number, 5000)), None);
         }
-        letters.put(letter(1));
-        assert_eq!(letters.take(&ItemId::at(1, 5000)), Some(letter(1)));
+        letters.insert(letter(1));
+        assert_eq!(letters.take(&ItemId::from_position(1, 5000)), Some(letter(1)));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]
     fn without_a_file_the_letters_stay_in_memory() {
         let mut letters = DeadLetterCache::new("/nowhere".into());
-        let letter =
-            |number| DeadLetterState::new("job".parse().unwrap(), ItemId::at(number, 5000));
+        let letter = |number| {
+            DeadLetterState::new("job".parse().unwrap(), ItemId::from_position(number, 5000))
+        };
         for number in 1..=5000 {
-            letters.put(letter(number));
+            letters.insert(letter(number));
         }
-        assert!((1..=5000).all(|number| letters.take(&ItemId::at(number, 5000)).is_some()));
+        assert!(
+            (1..=5000).all(|number| letters.take(&ItemId::from_position(number, 5000)).is_some())
+        );
     }
 }

@@ -44,18 +44,18 @@ impl IndexWriter {
     }
 
     /// Returns whether there is a list.
-    pub(super) fn is_there(&self) -> bool {
+    pub(super) fn exists(&self) -> bool {
         self.path.symlink_metadata().is_ok()
     }
 
     /// Adds a line about an entry.
-    pub(super) fn change(&mut self, change: SummaryLine) {
+    pub(super) fn add_summary(&mut self, change: SummaryLine) {
         self.line(&change);
         self.added.push(IndexLine::Change(Box::new(change)));
     }
 
     /// Adds that everything up to a record of the journal is in the files.
-    pub(super) fn mark(&mut self, seq: u64) {
+    pub(super) fn add_mark(&mut self, seq: u64) {
         let mark = IndexMark { seq, open: self.open };
         self.line(&mark);
         self.added.push(IndexLine::Mark(mark));
@@ -70,7 +70,7 @@ impl IndexWriter {
 
     /// Writes what was added, with one write; if it fails, nothing of it is in the file, and
     /// it is forgotten.
-    pub(super) fn write(&mut self) -> Result<(), Error> {
+    pub(super) fn flush(&mut self) -> Result<(), Error> {
         let lines = std::mem::take(&mut self.buffer);
         let added = std::mem::take(&mut self.added);
         if lines.is_empty() {
@@ -90,7 +90,7 @@ impl IndexWriter {
         match written {
             Ok(()) => {
                 for line in &added {
-                    self.summary.take(line);
+                    self.summary.apply(line);
                 }
                 Ok(())
             }

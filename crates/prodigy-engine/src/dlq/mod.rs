@@ -27,7 +27,7 @@ mod wanted;
 mod writer;
 mod writing;
 
-pub use amend::{AuditSink, DeadLetterAction, DeadLetterEditor, EditorError, item_data};
+pub use amend::{AuditSink, DeadLetterAction, DeadLetterEditor, EditorError, current_item_data};
 pub use asking::{ApprovalService, PendingApproval, VoteError, VoteOutcome, VoteRequest};
 pub use bench::{ApprovalProgress, ReplayEvaluator};
 pub use error::Error;

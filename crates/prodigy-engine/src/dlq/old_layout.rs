@@ -12,7 +12,7 @@ use super::{
 use crate::store::{self, Layout, create_dir, rename_projection};
 
 /// Returns whether the files of a job's dead letters are laid out as they were before.
-pub(super) fn is_old(layout: &Layout, job: &JobId) -> Result<bool, Error> {
+pub(super) fn is_old_layout(layout: &Layout, job: &JobId) -> Result<bool, Error> {
     let is_there = |path: std::path::PathBuf| path.symlink_metadata().is_ok();
     if is_there(layout.dlq_log(job)) || !is_there(layout.dlq_index(job)) {
         return Ok(false);
@@ -25,8 +25,8 @@ pub(super) fn is_old(layout: &Layout, job: &JobId) -> Result<bool, Error> {
 /// the log. Cut off in between it is done again.
 ///
 /// The caller holds the job's lock.
-pub(super) fn convert(layout: &Layout, job: &JobId) -> Result<(), Error> {
-    if !is_old(layout, job)? {
+pub(super) fn migrate_layout(layout: &Layout, job: &JobId) -> Result<(), Error> {
+    if !is_old_layout(layout, job)? {
         return Ok(());
     }
     let mut seen = HashSet::new();

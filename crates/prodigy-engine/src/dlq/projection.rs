@@ -13,7 +13,7 @@ use super::{
     DeadLetterSummary, Error,
     index::SummaryLine,
     listing::IndexWriter,
-    old_layout::{convert, is_closed},
+    old_layout::{is_closed, migrate_layout},
     queue::{read_entry, read_stored},
 };
 use crate::store::{self, Layout, Spool, create_projection, read_edit, write_projection};
@@ -34,27 +34,27 @@ impl DeadLetterWriter {
     /// layout of before are moved where they belong.
     pub(super) fn new(layout: &Layout, job: &JobId, mask: Mask, spool: Option<Spool>) -> Self {
         // What cannot be moved is read where it is, and what is written says why it cannot be.
-        convert(layout, job).ok();
+        migrate_layout(layout, job).ok();
         let listing = IndexWriter::new(layout, job);
         Self { layout: layout.clone(), job: job.clone(), mask, spool, listing }
     }
 
     /// Looks at the files of a job without changing anything, for whoever does not hold its lock.
-    pub(super) fn to_read(layout: &Layout, job: &JobId, spool: Option<Spool>) -> Self {
+    pub(super) fn open_read_only(layout: &Layout, job: &JobId, spool: Option<Spool>) -> Self {
         let listing = IndexWriter::new(layout, job);
         let (layout, job) = (layout.clone(), job.clone());
         Self { layout, job, mask: Mask::default(), spool, listing }
     }
 
     /// Returns the stored entry of an item, if there is one that can be gone on from.
-    pub(super) fn stored(&self, item: &ItemId) -> Option<DeadLetteredItem> {
+    pub(super) fn read_entry(&self, item: &ItemId) -> Option<DeadLetteredItem> {
         let entry = read_stored(&self.layout, &self.job, item).ok()??;
         // The older shapes do not say which records they know of.
         (entry.journal_seq > 0).then_some(entry)
     }
 
     /// Writes the file of an entry, or deletes it; returns what the list has to say of it.
-    pub(super) fn put(
+    pub(super) fn write_entry(
         &mut self,
         letter: &DeadLetterState,
         place: Option<usize>,
@@ -67,7 +67,7 @@ impl DeadLetterWriter {
             std::fs::remove_file(self.layout.dlq_patch(&self.job, item)).ok();
             remove(&open)?;
             remove(&closed)?;
-            return Ok(letter.outline().map(|entry| DeadLetterSummary::from(&entry)));
+            return Ok(letter.without_item_data().map(|entry| DeadLetterSummary::from(&entry)));
         }
         let is_closed = letter.status().is_some_and(is_closed);
         let (path, other) = if is_closed { (closed, open) } else { (open, closed) };
@@ -89,7 +89,7 @@ impl DeadLetterWriter {
     }
 
     /// Adds the line of an entry to the list; `was_open` is what the list said before.
-    pub(super) fn list(
+    pub(super) fn add_to_index(
         &mut self,
         letter: &DeadLetterState,
         heading: DeadLetterSummary,
@@ -99,7 +99,7 @@ impl DeadLetterWriter {
         let open = listing.open + u64::from(is_open(letter));
         listing.open = open.saturating_sub(u64::from(was_open));
         let (open, gone) = (listing.open, letter.is_cleared());
-        listing.change(SummaryLine::new(heading, letter.seq(), gone, open));
+        listing.add_summary(SummaryLine::new(heading, letter.seq(), gone, open));
     }
 
     /// Makes the entry of a letter, with the item's data and without secrets.
@@ -122,7 +122,7 @@ impl DeadLetterWriter {
             Some(before) if chosen.is_none() || before.input_hash == entry.input_hash => {
                 entry.item_data.clone_from(&before.item_data);
                 entry.input_hash.clone_from(&before.input_hash);
-                entry.seal();
+                entry.update_hash();
             }
             Some(_) | None => self.hide(&mut entry),
         }
@@ -131,7 +131,7 @@ impl DeadLetterWriter {
 
     /// Returns the data of an item: what was chosen, or what took its place.
     fn data(&self, letter: &DeadLetterState, place: Option<usize>) -> Option<Box<RawValue>> {
-        match letter.edited() {
+        match letter.edited_input_hash() {
             Some(sha256) => read_edit(&self.layout, &self.job, sha256).ok(),
             None => Some(self.spool.as_ref()?.read(place?).ok()?.data),
         }
@@ -150,7 +150,7 @@ impl DeadLetterWriter {
             && let Ok(masked) = RawValue::from_string(masked.to_string())
         {
             entry.item_data = masked;
-            entry.seal();
+            entry.update_hash();
         }
     }
 }

@@ -15,7 +15,7 @@ use prodigy_core::{
 
 use super::{
     DeadLetterSummary, Error,
-    catch_up::{catch_up, nothing_died},
+    catch_up::{nothing_died, rebuild_missing},
     fsck::fsck,
     index::{IndexLine, IndexReader},
     scan::JournalScan,
@@ -52,21 +52,21 @@ impl DeadLetterStore {
     ///
     /// If nobody works on the job, what is missing in the files is written first.
     pub fn open(layout: &Layout, job: &JobId) -> Result<Self, Error> {
-        Self::open_after(layout, job, catch_up(layout, job, None))
+        Self::open_after(layout, job, rebuild_missing(layout, job, None))
     }
 
     /// Opens the dead letters of a job whose lock is held by the caller.
-    pub fn open_held(layout: &Layout, job: &JobId, lock: &JobLock) -> Result<Self, Error> {
-        Self::open_after(layout, job, catch_up(layout, job, Some(lock)))
+    pub fn open_locked(layout: &Layout, job: &JobId, lock: &JobLock) -> Result<Self, Error> {
+        Self::open_after(layout, job, rebuild_missing(layout, job, Some(lock)))
     }
 
     /// Returns why the files say less than the journal, if they could not be completed.
-    pub fn behind(&self) -> Option<&Error> {
+    pub fn stale_reason(&self) -> Option<&Error> {
         self.behind.as_ref()
     }
 
     /// Returns why the files cannot be read, if they cannot: then the journal is read instead.
-    pub fn unreadable(&self) -> Option<&Error> {
+    pub fn read_error(&self) -> Option<&Error> {
         self.unreadable.as_ref()
     }
 
@@ -79,7 +79,7 @@ impl DeadLetterStore {
         queue.behind = caught_up.err();
         let first = IndexReader::open(layout, job).and_then(|lines| {
             let newest = lines.and_then(|mut lines| lines.next()).transpose()?;
-            can_be_listed(&layout.dlq_items_dir(job))?;
+            check_listable(&layout.dlq_items_dir(job))?;
             Ok(newest)
         });
         let newest = first.unwrap_or_else(|error| {
@@ -90,7 +90,7 @@ impl DeadLetterStore {
         if let Some(newest) = newest.filter(|_| is_usable) {
             // A run lists entries a moment after its journal tells of them.
             if queue.is_running()? && queue.has_unlisted(newest.seq())? {
-                return queue.listed_by_journal();
+                return queue.list_from_journal();
             }
             queue.open = newest.open();
             return Ok(queue);
@@ -102,7 +102,7 @@ impl DeadLetterStore {
                     return Ok(queue);
                 }
             } else {
-                return queue.listed_by_journal();
+                return queue.list_from_journal();
             }
         }
         if let Some(error) = queue.unreadable {
@@ -114,14 +114,14 @@ impl DeadLetterStore {
             journal?;
         }
         let open = |heading: &DeadLetterSummary| heading.status == EntryStatus::Open;
-        let count = queue.headings().flatten().filter(open).count();
+        let count = queue.summaries().flatten().filter(open).count();
         queue.open = u64::try_from(count).unwrap_or(u64::MAX);
         Ok(queue)
     }
 
     /// Lists what the journal says.
-    fn listed_by_journal(mut self) -> Result<Self, Error> {
-        let headings = JournalScan::read(&self.layout, &self.job, u64::MAX)?.headings();
+    fn list_from_journal(mut self) -> Result<Self, Error> {
+        let headings = JournalScan::read(&self.layout, &self.job, u64::MAX)?.summaries();
         let open = headings.iter().filter(|heading| heading.status == EntryStatus::Open);
         self.open = u64::try_from(open.count()).unwrap_or(u64::MAX);
         self.source = EntrySource::Journal(headings);
@@ -170,7 +170,7 @@ impl DeadLetterStore {
     /// Returns all entries, whatever their status, the newest first.
     ///
     /// An entry that cannot be read yields an error that names the file, and the rest follows.
-    pub fn headings(&self) -> impl Iterator<Item = Result<DeadLetterSummary, Error>> {
+    pub fn summaries(&self) -> impl Iterator<Item = Result<DeadLetterSummary, Error>> {
         let listed: Box<dyn Iterator<Item = Result<DeadLetterSummary, Error>>> = match &self.source
         {
             EntrySource::Index => match IndexReader::open(&self.layout, &self.job) {
@@ -187,14 +187,16 @@ impl DeadLetterStore {
     }
 
     /// Returns all entries there ever were, also those that were deleted, the newest first.
-    pub(super) fn all_headings(&self) -> impl Iterator<Item = Result<DeadLetterSummary, Error>> {
+    pub(super) fn summaries_with_deleted(
+        &self,
+    ) -> impl Iterator<Item = Result<DeadLetterSummary, Error>> {
         let listed: Box<dyn Iterator<Item = Result<DeadLetterSummary, Error>>> = match &self.source
         {
             EntrySource::Index => match IndexReader::open(&self.layout, &self.job) {
                 Ok(lines) => Box::new(newest(lines.into_iter().flatten(), true)),
                 Err(error) => Box::new(std::iter::once(Err(error))),
             },
-            EntrySource::Journal(_) | EntrySource::Files => Box::new(self.headings()),
+            EntrySource::Journal(_) | EntrySource::Files => Box::new(self.summaries()),
         };
         listed
     }
@@ -207,14 +209,14 @@ impl DeadLetterStore {
         match read_stored(&self.layout, &self.job, item) {
             // The file of a new entry is written where it stays.
             Err(Error::Entry { .. }) if self.is_running()? && !self.is_listed(item)? => Ok(None),
-            Ok(None) if self.is_listed(item)? => self.restored(item),
+            Ok(None) if self.is_listed(item)? => self.restore_entry(item),
             read => read,
         }
     }
 
     /// Returns an entry whose file is lost, from the journal, and writes all that are, if
     /// nobody works on the job.
-    fn restored(&self, item: &ItemId) -> Result<Option<DeadLetteredItem>, Error> {
+    fn restore_entry(&self, item: &ItemId) -> Result<Option<DeadLetteredItem>, Error> {
         // Without a journal, or while somebody writes, the entry is what can be had.
         let is_written = fsck(&self.layout, &self.job, true).is_ok_and(|report| report.repaired);
         if is_written {
@@ -228,7 +230,7 @@ impl DeadLetterStore {
     }
 
     fn is_listed(&self, item: &ItemId) -> Result<bool, Error> {
-        for heading in self.headings() {
+        for heading in self.summaries() {
             if heading?.item_id == *item {
                 return Ok(true);
             }
@@ -237,7 +239,7 @@ impl DeadLetterStore {
     }
 
     /// Returns the file of an entry, or where it would be.
-    pub fn file(&self, item: &ItemId) -> PathBuf {
+    pub fn entry_path(&self, item: &ItemId) -> PathBuf {
         let paths = entry_paths(&self.layout, &self.job, item);
         let found = paths.into_iter().find(|path| path.symlink_metadata().is_ok());
         found.unwrap_or_else(|| self.layout.dlq_item(&self.job, item))
@@ -291,7 +293,7 @@ impl DeadLetterStore {
                 let entry = entry.map_err(|error| store::Error::io("list", &directory, error))?;
                 found.push(entry.path());
             }
-            found.retain(|path| is_entry(path));
+            found.retain(|path| is_entry_file(path));
             found.sort();
             files.append(&mut found);
         }
@@ -323,7 +325,7 @@ pub fn known_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
 }
 
 /// Checks that the names in a directory can be read, if it is there.
-fn can_be_listed(directory: &Path) -> Result<(), Error> {
+fn check_listable(directory: &Path) -> Result<(), Error> {
     match fs::read_dir(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(store::Error::io("list", directory, error).into())
@@ -376,7 +378,7 @@ pub fn entry_file(path: &Path, job: &JobId) -> EntryFile {
 }
 
 /// Returns whether a file has the name of an entry.
-pub(super) fn is_entry(path: &Path) -> bool {
+pub(super) fn is_entry_file(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str());
     path.extension().is_some_and(|extension| extension == "json")
         && stem.is_some_and(|stem| stem != "index" && stem.parse::<ItemId>().is_ok())
@@ -391,7 +393,7 @@ fn newest(
     lines.filter_map(move |line| match line {
         Ok(IndexLine::Change(change)) => {
             let is_new = seen.insert(change.item_id.clone());
-            (is_new && (is_ever || !change.gone)).then(|| Ok(change.heading()))
+            (is_new && (is_ever || !change.gone)).then(|| Ok(change.into_summary()))
         }
         Ok(IndexLine::Mark(_)) => None,
         Err(error) => Some(Err(error)),

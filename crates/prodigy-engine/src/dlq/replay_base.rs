@@ -95,7 +95,7 @@ impl MergeHistory {
     /// Returns the commit that a replay would begin from.
     fn next_commit(&self, repo: &Repo) -> Result<String, git::Error> {
         for branch in [&self.branch, &self.target].into_iter().flatten() {
-            if let Some(tip) = repo.branch(branch)? {
+            if let Some(tip) = repo.branch_tip(branch)? {
                 return Ok(tip);
             }
         }
@@ -112,19 +112,19 @@ impl ReplayBase {
 
     /// Says which commit it is.
     #[must_use]
-    pub fn at(self, commit: String) -> Self {
+    pub fn with_commit(self, commit: String) -> Self {
         Self { commit: Some(commit), ..self }
     }
 
     /// Returns the commit; what cannot be told is empty, and nobody has approved that.
     pub(super) fn commit(&self) -> &str {
-        self.found().map_or("", |found| found.commit.as_str())
+        self.state().map_or("", |found| found.commit.as_str())
     }
 
     /// Returns the commit that somebody was asked about, if a replay would still run on it: only
     /// items of the job have been added since. Otherwise returns the commit as it is now.
     pub(super) fn commit_since<'a>(&'a self, asked: &'a str) -> &'a str {
-        let Some(found) = self.found() else { return "" };
+        let Some(found) = self.state() else { return "" };
         if asked.is_empty() || asked == found.commit {
             return &found.commit;
         }
@@ -136,7 +136,7 @@ impl ReplayBase {
         if is_same { asked } else { &found.commit }
     }
 
-    fn found(&self) -> Option<&BaseState> {
+    fn state(&self) -> Option<&BaseState> {
         let found = self.found.get_or_init(|| {
             let merges = MergeHistory::read(&self.layout, &self.job).ok()?;
             let commit = match &self.commit {

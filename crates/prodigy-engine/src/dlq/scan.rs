@@ -57,53 +57,55 @@ impl JournalScan {
             if record.seq > up_to {
                 break;
             }
-            scan.take_in(&record);
+            scan.apply(&record);
         }
         Ok(scan)
     }
 
     /// Applies the next record.
-    pub(super) fn take_in(&mut self, record: &EventRecord) {
+    pub(super) fn apply(&mut self, record: &EventRecord) {
         self.last_seq = record.seq;
         self.run.apply(&record.event);
         if let Event::ItemsSelected { sha256, .. } = &record.event {
             self.items_sha256 = Some(sha256.clone());
         }
         let Some(item) =
-            record.item_id.as_ref().filter(|_| DeadLetterState::concerns(&record.event))
+            record.item_id.as_ref().filter(|_| DeadLetterState::is_relevant(&record.event))
         else {
             return;
         };
         let known = self.letters.take(item);
-        let Some(mut letter) = known.or_else(|| begin(&self.job, item, &record.event)) else {
+        let Some(mut letter) = known.or_else(|| new_dead_letter(&self.job, item, &record.event))
+        else {
             return;
         };
-        let log = |item: &ItemId, attempt| log(&self.layout, &self.job, item, attempt);
+        let log = |item: &ItemId, attempt| attempt_log_path(&self.layout, &self.job, item, attempt);
         let worktree = |name: &str| worktree(&self.layout, &self.job, name);
         letter.apply(record, DeadLetterContext { run: &self.run, log: &log, worktree: &worktree });
         if let Some(status) = letter.status() {
             let dead = ScannedEntry { seq: letter.seq(), status, is_cleared: letter.is_cleared() };
             self.dead.insert(item.clone(), dead);
         }
-        if !letter.is_over() {
-            self.letters.put(letter);
+        if !letter.is_finished() {
+            self.letters.insert(letter);
         }
     }
 
     /// Returns how many entries wait for somebody.
-    pub(super) fn open(&self) -> u64 {
+    pub(super) fn open_count(&self) -> u64 {
         let open = self.dead.values().filter(|dead| dead.is_open()).count();
         u64::try_from(open).unwrap_or(u64::MAX)
     }
 
     /// Returns what a list shows of the entries, the newest first.
-    pub(super) fn headings(&mut self) -> Vec<DeadLetterSummary> {
+    pub(super) fn summaries(&mut self) -> Vec<DeadLetterSummary> {
         let mut headings = Vec::new();
         for item in self.changed_after(0).into_iter().rev() {
             let is_there = self.dead.get(&item).is_some_and(|dead| !dead.is_cleared);
             let Some(letter) = self.letters.take(&item).filter(|_| is_there) else { continue };
-            headings.extend(letter.outline().map(|entry| DeadLetterSummary::from(&entry)));
-            self.letters.put(letter);
+            headings
+                .extend(letter.without_item_data().map(|entry| DeadLetterSummary::from(&entry)));
+            self.letters.insert(letter);
         }
         headings
     }
@@ -115,7 +117,7 @@ impl JournalScan {
         let ids = spool.iter().flat_map(Spool::ids).enumerate();
         let place = ids.filter_map(|(place, id)| Some((place, id.ok()?)));
         let place = place.filter(|(_, id)| id == item).map(|(place, _)| place).next();
-        let projection = DeadLetterWriter::to_read(&self.layout, &self.job, spool);
+        let projection = DeadLetterWriter::open_read_only(&self.layout, &self.job, spool);
         projection.entry(&letter, place, None)
     }
 
@@ -123,7 +125,7 @@ impl JournalScan {
     pub(super) fn revision(&mut self, item: &ItemId) -> u32 {
         let Some(letter) = self.letters.take(item) else { return 0 };
         let revision = letter.revision();
-        self.letters.put(letter);
+        self.letters.insert(letter);
         revision
     }
 
@@ -158,20 +160,20 @@ impl JournalScan {
             .collect();
         let is_open = |item: &&ItemId| self.dead.get(*item).is_some_and(ScannedEntry::is_open);
         let rising = u64::try_from(items.iter().filter(is_open).count()).unwrap_or(u64::MAX);
-        projection.listing.open = self.open().saturating_sub(rising);
+        projection.listing.open = self.open_count().saturating_sub(rising);
         for batch in items.chunks(BATCH) {
             for item in batch {
                 let Some(letter) = self.letters.take(item) else { continue };
-                let heading = projection.put(&letter, places.get(item).copied());
+                let heading = projection.write_entry(&letter, places.get(item).copied());
                 if let Ok(Some(heading)) = &heading {
-                    projection.list(&letter, heading.clone(), false);
+                    projection.add_to_index(&letter, heading.clone(), false);
                 }
                 if letter.status() == Some(EntryStatus::Replaying) || heading.is_err() {
-                    self.letters.put(letter);
+                    self.letters.insert(letter);
                 }
                 heading?;
             }
-            projection.listing.write()?;
+            projection.listing.flush()?;
         }
         Ok(())
     }
@@ -185,7 +187,11 @@ impl ScannedEntry {
 }
 
 /// Returns a new letter, if an event can be the first that it has to know of.
-pub(super) fn begin(job: &JobId, item: &ItemId, event: &Event) -> Option<DeadLetterState> {
+pub(super) fn new_dead_letter(
+    job: &JobId,
+    item: &ItemId,
+    event: &Event,
+) -> Option<DeadLetterState> {
     let begins = matches!(
         event,
         Event::AgentStarted { .. }
@@ -202,7 +208,12 @@ pub(super) fn worktree(layout: &Layout, job: &JobId, name: &str) -> String {
 }
 
 /// Returns the file with what an attempt of an item printed.
-pub(super) fn log(layout: &Layout, job: &JobId, item: &ItemId, attempt: u32) -> String {
+pub(super) fn attempt_log_path(
+    layout: &Layout,
+    job: &JobId,
+    item: &ItemId,
+    attempt: u32,
+) -> String {
     let file = |which| layout.log_file(job, Some(item), attempt, 0, which);
     // A file is made with its first byte, and what fails often writes to standard error alone.
     let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();

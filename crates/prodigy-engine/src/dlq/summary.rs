@@ -78,10 +78,10 @@ impl IndexDocumentWriter {
     }
 
     /// Applies a line that was added to the log.
-    pub(super) fn take(&mut self, line: &IndexLine) {
+    pub(super) fn apply(&mut self, line: &IndexLine) {
         self.is_changed = true;
         if let Some(entries) = &mut self.entries {
-            take_in(entries, &mut self.seq, line);
+            apply_line(entries, &mut self.seq, line);
         }
     }
 
@@ -157,7 +157,7 @@ impl IndexDocumentWriter {
 }
 
 /// Applies a line that is newer than all before it.
-fn take_in(entries: &mut BTreeMap<ItemId, EntryStatus>, seq: &mut u64, line: &IndexLine) {
+fn apply_line(entries: &mut BTreeMap<ItemId, EntryStatus>, seq: &mut u64, line: &IndexLine) {
     match line {
         IndexLine::Change(change) => {
             *seq = (*seq).max(change.seq);

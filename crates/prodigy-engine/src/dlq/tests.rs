@@ -109,7 +109,7 @@ fn a_dead_letter_is_written_once_with_all_that_is_known_about_it() {
     let entry = queue.entry(&world.item(1)).unwrap().unwrap();
     assert_eq!(entry.item_data.get(), "{\"n\":1.10}");
     assert!(queue.entry(&world.item(2)).unwrap().is_none());
-    assert_eq!(queue.file(&world.item(1)), world.file(1));
+    assert_eq!(queue.entry_path(&world.item(1)), world.file(1));
     assert_eq!(
         DeadLetterStore::jobs(&world.home.layout).unwrap(),
         std::slice::from_ref(&world.home.job)
@@ -120,7 +120,7 @@ fn a_dead_letter_is_written_once_with_all_that_is_known_about_it() {
 #[expect(clippy::disallowed_methods, reason = "the logs are those of a test")]
 fn an_entry_names_the_transcript_of_an_attempt_that_has_one() {
     let world = DlqHarness::new(&["1"]);
-    let item = ItemId::at(1, 1);
+    let item = ItemId::from_position(1, 1);
     let file = |which| world.home.layout.log_file(&world.home.job, Some(&item), 1, 0, which);
     fs::create_dir_all(file(LogFile::Output).parent().unwrap()).unwrap();
     for which in [LogFile::Errors, LogFile::Output, LogFile::Transcript] {
@@ -144,7 +144,7 @@ fn items_that_succeed_leave_nothing() {
     run.finish();
     assert!(!world.home.layout.dlq_dir(&world.home.job).exists());
     let queue = world.queue();
-    assert_eq!((queue.open_entries(), queue.headings().count()), (0, 0));
+    assert_eq!((queue.open_entries(), queue.summaries().count()), (0, 0));
     assert_eq!(DeadLetterStore::jobs(&world.home.layout).unwrap(), [] as [JobId; 0]);
     // Looking has not made anything either.
     assert!(!world.home.layout.dlq_dir(&world.home.job).exists());
@@ -253,10 +253,10 @@ fn a_job_that_is_running_is_read_and_left_alone() {
         fixture::fact(Some(world.item(2)), died(1)),
     ]);
     let index = world.index();
-    assert_eq!(world.queue().headings().count(), 2, "the journal tells of both");
+    assert_eq!(world.queue().summaries().count(), 2, "the journal tells of both");
     assert_eq!(world.index(), index, "the files are for the run to write");
-    let held = DeadLetterStore::open_held(&world.home.layout, &world.home.job, &lock).unwrap();
-    assert_eq!((held.headings().count(), held.open_entries()), (2, 2));
+    let held = DeadLetterStore::open_locked(&world.home.layout, &world.home.job, &lock).unwrap();
+    assert_eq!((held.summaries().count(), held.open_entries()), (2, 2));
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn keys_that_are_paths_stay_in_the_directory() {
     assert_eq!(fs::read_dir(directory).unwrap().count(), keys.len());
     let queue = world.queue();
     for key in keys {
-        let item = ItemId::of_key(key);
+        let item = ItemId::from_key(key);
         assert_eq!(queue.entry(&item).unwrap().unwrap().item_id, item);
     }
 }
@@ -377,7 +377,7 @@ fn two_readers_see_whole_entries_while_a_writer_is_at_work() {
                 let mut most = 0;
                 while most < ITEMS {
                     let queue = DeadLetterStore::open(layout, job).unwrap();
-                    let headings: Vec<_> = queue.headings().map(Result::unwrap).collect();
+                    let headings: Vec<_> = queue.summaries().map(Result::unwrap).collect();
                     let items: std::collections::HashSet<_> =
                         headings.iter().map(|heading| &heading.item_id).collect();
                     assert_eq!(items.len(), headings.len());
@@ -434,12 +434,12 @@ fn the_ten_thousandth_entry_costs_what_the_first_did() {
     assert_eq!(queue.open_entries(), 10_000);
     let listed = (0..5).map(|_| {
         let start = std::time::Instant::now();
-        assert_eq!(queue.headings().take(20).map(Result::unwrap).count(), 20);
+        assert_eq!(queue.summaries().take(20).map(Result::unwrap).count(), 20);
         start.elapsed()
     });
     let listed = listed.min().unwrap();
     assert!(listed.as_millis() < 200, "{listed:?}");
-    assert_eq!(queue.headings().map(Result::unwrap).count(), 10_000);
+    assert_eq!(queue.summaries().map(Result::unwrap).count(), 10_000);
 }
 
 #[test]

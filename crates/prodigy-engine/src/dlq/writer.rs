@@ -24,7 +24,7 @@ use super::{
     Error,
     letters::DeadLetterCache,
     projection::DeadLetterWriter,
-    writing::{ProjectorThread, past},
+    writing::{ProjectorThread, prior_runs},
 };
 use crate::store::{Layout, Spool};
 
@@ -59,7 +59,7 @@ impl DeadLetterProjector {
         let thread = thread::Builder::new().name("letters".to_owned()).spawn(move || {
             let projection = DeadLetterWriter::new(&layout, &job, mask, Some(spool.clone()));
             let mut writer = ProjectorThread {
-                past: past(&layout, &job, before, &found),
+                past: prior_runs(&layout, &job, before, &found),
                 letters: DeadLetterCache::new(layout.state_dir(&job)),
                 layout,
                 job,
@@ -79,8 +79,8 @@ impl DeadLetterProjector {
     }
 
     /// Passes on a record about an item, and the item's place.
-    pub fn hear(&self, record: &EventRecord, place: Option<usize>) {
-        if !DeadLetterState::concerns(&record.event) {
+    pub fn apply(&self, record: &EventRecord, place: Option<usize>) {
+        if !DeadLetterState::is_relevant(&record.event) {
             return;
         }
         let mut record = record.clone();
@@ -92,7 +92,7 @@ impl DeadLetterProjector {
     }
 
     /// Waits until everything that was passed on is written or has failed.
-    pub fn settle(&self) {
+    pub fn flush(&self) {
         let (done, wait) = channel();
         self.order(ProjectorCommand::Settle(done));
         // A thread that is gone has nothing to write.
@@ -100,7 +100,7 @@ impl DeadLetterProjector {
     }
 
     /// Returns what went wrong for the first time, once.
-    pub fn problem(&self) -> Option<String> {
+    pub fn take_first_error(&self) -> Option<String> {
         let mut problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
         problem.take_if(|problem| !problem.is_empty()).inspect(|_| *problem = Some(String::new()))
     }
@@ -134,7 +134,7 @@ impl Drop for DeadLetterProjector {
 }
 
 /// Remembers the first problem.
-pub(super) fn tell(problem: &Mutex<Option<String>>, error: &Error) {
+pub(super) fn set_first_error(problem: &Mutex<Option<String>>, error: &Error) {
     let mut problem = problem.lock().unwrap_or_else(PoisonError::into_inner);
     if problem.is_none() {
         let mut said = error.to_string();

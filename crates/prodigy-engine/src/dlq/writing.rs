@@ -22,7 +22,7 @@ use super::{
     projection::{DeadLetterWriter, is_open},
     queue::entry_paths,
     scan::{self, JournalScan},
-    writer::{ProjectorCommand, tell},
+    writer::{ProjectorCommand, set_first_error},
 };
 use crate::store::{Layout, Spool};
 
@@ -75,14 +75,14 @@ pub(super) enum PriorRuns {
 }
 
 /// Returns what is known of the runs before.
-pub(super) fn past(
+pub(super) fn prior_runs(
     layout: &Layout,
     job: &JobId,
     before: u64,
     problem: &Mutex<Option<String>>,
 ) -> PriorRuns {
     let mark = last_mark(layout, job).unwrap_or_else(|error| {
-        tell(problem, &error);
+        set_first_error(problem, &error);
         None
     });
     match mark {
@@ -102,7 +102,7 @@ impl ProjectorThread {
                 None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match order {
-                Ok(ProjectorCommand::Record(record, place)) => self.hear(*record, place),
+                Ok(ProjectorCommand::Record(record, place)) => self.apply(*record, place),
                 Ok(ProjectorCommand::Settle(done)) => {
                     self.write(true);
                     // Nobody waits any more, which is fine.
@@ -121,9 +121,9 @@ impl ProjectorThread {
     }
 
     /// Applies a record.
-    fn hear(&mut self, record: EventRecord, place: Option<usize>) {
+    fn apply(&mut self, record: EventRecord, place: Option<usize>) {
         let Some(item) = record.item_id.clone() else { return };
-        if self.is_unheard_of(&item) && is_harmless(&record.event) {
+        if self.is_unknown(&item) && needs_no_lookup(&record.event) {
             let ends = matches!(&record.event, Event::WorktreeMerged { .. })
                 || matches!(&record.event, Event::AgentCompleted(done) if !done.has_commits());
             if ends {
@@ -133,11 +133,12 @@ impl ProjectorThread {
             }
             return;
         }
-        let Some(mut letter) = self.letter(&item, &record.event) else { return };
+        let Some(mut letter) = self.load(&item, &record.event) else { return };
         let was_open = is_open(&letter);
         let before = (letter.revision(), letter.seq());
         let earlier = self.begun.remove(&item).unwrap_or_default();
-        let log = |item: &ItemId, attempt| scan::log(&self.layout, &self.job, item, attempt);
+        let log =
+            |item: &ItemId, attempt| scan::attempt_log_path(&self.layout, &self.job, item, attempt);
         let worktree = |name: &str| scan::worktree(&self.layout, &self.job, name);
         let origin = DeadLetterContext { run: &self.run, log: &log, worktree: &worktree };
         for record in earlier.iter().chain([&record]) {
@@ -149,27 +150,27 @@ impl ProjectorThread {
             self.due.insert(item.clone(), PendingEntry { place, was_open });
             self.order.push_back((Instant::now() + HOLD, item));
         }
-        if !letter.is_over() {
-            self.letters.put(letter);
+        if !letter.is_finished() {
+            self.letters.insert(letter);
         }
     }
 
     /// Returns whether nothing is known of an item, and no run before gave it up: whether one
     /// of them knew it matters only once it fails.
-    fn is_unheard_of(&self, item: &ItemId) -> bool {
+    fn is_unknown(&self, item: &ItemId) -> bool {
         let has_file = || {
             let files = entry_paths(&self.layout, &self.job, item);
             files.iter().any(|file| file.symlink_metadata().is_ok())
         };
-        self.past == PriorRuns::Listed && !self.letters.has(item) && !has_file()
+        self.past == PriorRuns::Listed && !self.letters.contains(item) && !has_file()
     }
 
     /// Returns what is known of an item; `None` if an event says nothing that matters.
-    fn letter(&mut self, item: &ItemId, event: &Event) -> Option<DeadLetterState> {
+    fn load(&mut self, item: &ItemId, event: &Event) -> Option<DeadLetterState> {
         if let Some(letter) = self.letters.take(item) {
             return Some(letter);
         }
-        let mut stored = self.projection.stored(item);
+        let mut stored = self.projection.read_entry(item);
         let is_enough = match (self.past, &stored) {
             (PriorRuns::Known, _) => true,
             // What was under way when a run ended is only in the journal.
@@ -177,22 +178,22 @@ impl ProjectorThread {
             (PriorRuns::Listed, None) | (PriorRuns::Unknown, _) => false,
         };
         if !is_enough {
-            self.read_past();
+            self.read_prior_runs();
             if let Some(letter) = self.letters.take(item) {
                 return Some(letter);
             }
-            stored = self.projection.stored(item);
+            stored = self.projection.read_entry(item);
         }
         if let Some(entry) = stored {
-            return Some(DeadLetterState::of_entry(entry));
+            return Some(DeadLetterState::from_entry(entry));
         }
         let is_begun = self.begun.contains_key(item);
         let new = || DeadLetterState::new(self.job.clone(), item.clone());
-        scan::begin(&self.job, item, event).or_else(|| is_begun.then(new))
+        scan::new_dead_letter(&self.job, item, event).or_else(|| is_begun.then(new))
     }
 
     /// Reads what the runs before left undone, and writes what they did not get to write.
-    fn read_past(&mut self) {
+    fn read_prior_runs(&mut self) {
         let was_listed = self.past == PriorRuns::Listed;
         // It is read once: if that fails, it fails again.
         self.past = PriorRuns::Known;
@@ -211,7 +212,7 @@ impl ProjectorThread {
         match scanned {
             Ok((mut scan, written)) => {
                 if let Err(error) = written {
-                    tell(&self.problem, &error);
+                    set_first_error(&self.problem, &error);
                     self.is_incomplete = true;
                 }
                 let items: Vec<ItemId> = scan.letters.items().cloned().collect();
@@ -220,12 +221,12 @@ impl ProjectorThread {
                     if status.is_none_or(|status| status == EntryStatus::Replaying)
                         && let Some(letter) = scan.letters.take(&item)
                     {
-                        self.letters.put(letter);
+                        self.letters.insert(letter);
                     }
                 }
             }
             Err(error) => {
-                tell(&self.problem, &error);
+                set_first_error(&self.problem, &error);
                 self.is_incomplete = true;
             }
         }
@@ -252,28 +253,28 @@ impl ProjectorThread {
         }
         let open = self.projection.listing.open;
         for (letter, heading, due) in &written {
-            self.projection.list(letter, heading.clone(), due.was_open);
+            self.projection.add_to_index(letter, heading.clone(), due.was_open);
         }
-        if let Err(error) = self.projection.listing.write() {
+        if let Err(error) = self.projection.listing.flush() {
             self.projection.listing.open = open;
             for (letter, _, due) in written.drain(..).rev() {
                 let item = letter.item_id().clone();
                 self.order.push_front((now + AGAIN, item.clone()));
                 self.due.insert(item, due);
-                self.letters.put(letter);
+                self.letters.insert(letter);
             }
             failed = Some(error);
         } else if let Err(error) = self.projection.listing.summarize_if_due() {
             // The log has it all; the index is made again.
-            tell(&self.problem, &error);
+            set_first_error(&self.problem, &error);
         }
         for (letter, ..) in written {
             if letter.status() == Some(EntryStatus::Replaying) {
-                self.letters.put(letter);
+                self.letters.insert(letter);
             }
         }
         if let Some(error) = failed {
-            tell(&self.problem, &error);
+            set_first_error(&self.problem, &error);
             for (at, _) in &mut self.order {
                 *at = (*at).max(now + AGAIN);
             }
@@ -294,12 +295,12 @@ impl ProjectorThread {
         let (Some(letter), Some(due)) = (self.letters.take(item), self.due.remove(item)) else {
             return Ok(None);
         };
-        match self.projection.put(&letter, due.place) {
+        match self.projection.write_entry(&letter, due.place) {
             Ok(Some(heading)) => Ok(Some((letter, heading, due))),
             Ok(None) => Ok(None),
             Err(error) => {
                 self.due.insert(item.clone(), due);
-                self.letters.put(letter);
+                self.letters.insert(letter);
                 Err(error)
             }
         }
@@ -309,18 +310,18 @@ impl ProjectorThread {
     fn mark(&mut self, last: u64) {
         let is_whole =
             self.order.is_empty() && !self.is_incomplete && self.past != PriorRuns::Unknown;
-        if is_whole && self.projection.listing.is_there() {
-            self.projection.listing.mark(last);
+        if is_whole && self.projection.listing.exists() {
+            self.projection.listing.add_mark(last);
             let listing = &mut self.projection.listing;
-            if let Err(error) = listing.write().and_then(|()| listing.summarize()) {
-                tell(&self.problem, &error);
+            if let Err(error) = listing.flush().and_then(|()| listing.summarize()) {
+                set_first_error(&self.problem, &error);
             }
         }
     }
 }
 
 /// Returns whether an event alone gives no reason to look an item up.
-fn is_harmless(event: &Event) -> bool {
+fn needs_no_lookup(event: &Event) -> bool {
     matches!(
         event,
         Event::AgentStarted { .. }

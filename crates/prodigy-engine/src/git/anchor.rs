@@ -1,6 +1,6 @@
 //! A short text that is kept in a reference of the repository, out of reach of files.
 
-use super::{Error, Repo, plumbing::unexpected, tree::is_hash};
+use super::{Error, Repo, plumbing::unexpected_output, tree::is_hash};
 
 /// The text in a reference, with its object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub struct AuditAnchor {
 
 impl Repo {
     /// Returns the text that a reference holds; `None` if there is none.
-    pub fn anchor(&self, name: &str) -> Result<Option<AuditAnchor>, Error> {
-        let call = self.call(&["cat-file", "--batch"]).stdin(format!("{name}\n")).reading();
+    pub fn read_anchor(&self, name: &str) -> Result<Option<AuditAnchor>, Error> {
+        let call = self.call(&["cat-file", "--batch"]).stdin(format!("{name}\n")).read_only();
         let output = call.run()?.stdout;
         let text = String::from_utf8_lossy(&output);
         let (head, content) = text.split_once('\n').unwrap_or((&text, ""));
@@ -25,7 +25,7 @@ impl Repo {
                 Ok(Some(AuditAnchor { text: text.to_owned(), object: (*object).to_owned() }))
             }
             [_, "missing"] => Ok(None),
-            _ => Err(unexpected("cat-file")),
+            _ => Err(unexpected_output("cat-file")),
         }
     }
 
@@ -37,9 +37,9 @@ impl Repo {
         old: Option<&AuditAnchor>,
     ) -> Result<AuditAnchor, Error> {
         let call = self.call(&["hash-object", "-w", "--no-filters", "--stdin"]).stdin(text);
-        let object = call.durable().text()?;
+        let object = call.durable().run_text()?;
         if !is_hash(&object) {
-            return Err(unexpected("hash-object"));
+            return Err(unexpected_output("hash-object"));
         }
         // An empty name stands for a reference that is not there yet.
         let old = old.map_or("", |old| &old.object);

@@ -9,7 +9,7 @@ impl Worktree {
     ///
     /// A step that was cut off may have left something that a person wants to see, and
     /// a person may have mended something by hand: restoring must not lose either.
-    pub fn set_aside(&self, snapshot: &WorktreeSnapshot) -> Result<Option<String>, Error> {
+    pub fn stash_to_ref(&self, snapshot: &WorktreeSnapshot) -> Result<Option<String>, Error> {
         let now = self.snapshot()?;
         // The state of a new worktree is given as its commit, which can be read like a tree but
         // not be put where a tree belongs.
@@ -19,19 +19,22 @@ impl Worktree {
             files: self.tree_of(&snapshot.files)?,
         };
         let same = now.head == wanted.head && now.files == wanted.files;
-        let kept = if same { None } else { Some(self.name_aside()?) };
-        self.keep_alive(&wanted)?;
+        let kept = if same { None } else { Some(self.create_stash_ref()?) };
+        self.protect_from_gc(&wanted)?;
         Ok(kept)
     }
 
     /// Gives the newest snapshot a name that stays.
-    fn name_aside(&self) -> Result<String, Error> {
+    fn create_stash_ref(&self) -> Result<String, Error> {
         let newest = snapshot_ref(&self.branch);
         let prefix = newest.trim_end_matches("snapshot");
         let mut number = 1_u32;
         loop {
             let name = format!("{prefix}aside-{number}");
-            let found = self.call(&["rev-parse", "--verify", "--quiet", &name]).or(&[1]).text()?;
+            let found = self
+                .call(&["rev-parse", "--verify", "--quiet", &name])
+                .accept_codes(&[1])
+                .run_text()?;
             if found.is_empty() {
                 self.call(&["update-ref", &name, &newest]).durable().run()?;
                 return Ok(name);

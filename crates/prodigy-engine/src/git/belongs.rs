@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, Worktree, shelter::read_plain};
+use super::{Error, Worktree, shelter::read_regular_or_empty};
 
 /// The prefix of the branches of jobs and items.
 const OURS: &str = "prodigy/";
@@ -25,7 +25,7 @@ impl Worktree {
     /// A step may go to a branch of its own or to no branch at all. It may not be on one
     /// that another worktree has checked out, or that is of another item: what it commits
     /// would change under somebody's hands.
-    pub fn check_place(&self, directory: &Path) -> Result<(), Error> {
+    pub fn verify_location(&self, directory: &Path) -> Result<(), Error> {
         let path = self.path();
         let found = path.symlink_metadata();
         if found.is_err() {
@@ -36,7 +36,7 @@ impl Worktree {
                 format!("something else is in the place of the worktree `{}`", path.display());
             return Err(misplaced(what));
         }
-        self.check()?;
+        self.verify_integrity()?;
         // In one that does not exist nothing can be started.
         if directory != path && directory.canonicalize().is_ok_and(|found| !found.starts_with(path))
         {
@@ -57,7 +57,7 @@ impl Worktree {
     fn is_linked(&self) -> bool {
         let admin = &self.place.git_dir;
         let is_ours = admin.symlink_metadata().is_ok_and(|found| found.is_dir());
-        is_ours && self.leads_here()
+        is_ours && self.has_valid_link()
     }
 
     /// Returns an error if HEAD is on a branch of somebody else's.
@@ -89,7 +89,7 @@ impl Worktree {
             if admin != self.place.git_dir
                 && branch_of(&admin.join("HEAD"))?.as_deref() == Some(branch)
             {
-                let link = read_plain(&admin.join("gitdir"))?;
+                let link = read_regular_or_empty(&admin.join("gitdir"))?;
                 let link = PathBuf::from(String::from_utf8_lossy(&link).trim_end());
                 return Ok(Some(link.parent().map_or(admin, Path::to_owned)));
             }
@@ -100,7 +100,7 @@ impl Worktree {
 
 /// Returns the branch that a HEAD is on; `None` if it is on none.
 fn branch_of(head: &Path) -> Result<Option<String>, Error> {
-    let text = read_plain(head)?;
+    let text = read_regular_or_empty(head)?;
     let text = String::from_utf8_lossy(&text);
     Ok(text.strip_prefix("ref: refs/heads/").map(|name| name.trim_end().to_owned()))
 }

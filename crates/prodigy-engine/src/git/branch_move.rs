@@ -20,9 +20,11 @@ impl BranchMove {
     ) -> Result<Self, Error> {
         let args = ["update-ref", "-m", note, "--stdin"];
         let begin = format!("start\nupdate refs/heads/{branch} {new} {old}\nprepare\n");
-        let mut git = seat.call(&args).durable().start()?;
-        let prepared =
-            git.tell(begin.as_bytes()).and_then(|()| git.line()).and_then(|_| git.line());
+        let mut git = seat.call(&args).durable().spawn_coprocess()?;
+        let prepared = git
+            .write(begin.as_bytes())
+            .and_then(|()| git.read_line())
+            .and_then(|_| git.read_line());
         match prepared {
             Ok(_) => Ok(Self { git }),
             Err(source) => {
@@ -38,16 +40,17 @@ impl BranchMove {
     ///
     /// The git that moved it is left to end by itself: the index must follow at once.
     pub(super) fn commit(&mut self) -> Result<(), Error> {
-        self.end("commit")
+        self.finish("commit")
     }
 
     /// Gives the lock back; the branch stays where it is.
     pub(super) fn abort(mut self) -> Result<(), Error> {
-        self.end("abort")
+        self.finish("abort")
     }
 
-    fn end(&mut self, word: &str) -> Result<(), Error> {
-        let told = self.git.tell(format!("{word}\n").as_bytes()).and_then(|()| self.git.line());
+    fn finish(&mut self, word: &str) -> Result<(), Error> {
+        let told =
+            self.git.write(format!("{word}\n").as_bytes()).and_then(|()| self.git.read_line());
         let failed = |source| Error::Run { command: "update-ref".to_owned(), source };
         told.map(drop).map_err(failed)
     }

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use super::{Error, Repo, Worktree, command::shown, lock::RepoLock, refs};
+use super::{Error, Repo, Worktree, command::display_path, lock::RepoLock, refs};
 
 impl Repo {
     /// Deletes the branches that begin with `prefix`, except `target`, those that hold commits
     /// which `target` has not, and those that a worktree is on: it would stand on nothing.
     pub fn delete_item_branches(&self, prefix: &str, target: &str) -> Result<(), Error> {
-        let _lock = RepoLock::take(self.common_dir())?;
+        let _lock = RepoLock::acquire(self.common_dir())?;
         let all = format!("refs/heads/{prefix}");
         let format = "--format=%(refname) %(objectname)";
-        let list = self.call(&["for-each-ref", format, &all]).text()?;
+        let list = self.call(&["for-each-ref", format, &all]).run_text()?;
         let trees = self.worktrees()?;
         let is_out = |branch: &str| trees.iter().any(|tree| tree.branch.as_deref() == Some(branch));
         let mut commands = String::new();
@@ -46,7 +46,7 @@ impl Repo {
     /// Returns the references of all jobs that are no branches: snapshots and records.
     pub fn job_references(&self) -> Result<Vec<JobReference>, Error> {
         let format = "--format=%(objecttype) %(refname) %(parent)";
-        let text = self.call(&["for-each-ref", format, "refs/prodigy/"]).reading().text()?;
+        let text = self.call(&["for-each-ref", format, "refs/prodigy/"]).read_only().run_text()?;
         // What is no commit belongs to no job: anchors are texts.
         let commits = text.lines().filter_map(|line| line.strip_prefix("commit "));
         let reference = |line: &str| {
@@ -62,7 +62,7 @@ impl Repo {
         for name in names.iter().filter(|name| name.starts_with("refs/prodigy/")) {
             commands.extend(["delete ", name, "\n"]);
         }
-        let _lock = RepoLock::take(self.common_dir())?;
+        let _lock = RepoLock::acquire(self.common_dir())?;
         self.call(&["update-ref", "--stdin"]).stdin(commands).durable().run()?;
         Ok(())
     }
@@ -76,7 +76,7 @@ impl Repo {
         let branches = self.job_branches()?.into_iter().filter(|branch| is_of_job(branch, 1));
         names.extend(branches.map(|branch| format!("refs/heads/{branch}")));
         let commands: Vec<_> = names.iter().map(|name| format!("delete {name}\n")).collect();
-        let _lock = RepoLock::take(self.common_dir())?;
+        let _lock = RepoLock::acquire(self.common_dir())?;
         self.call(&["update-ref", "--stdin"]).stdin(commands.concat()).durable().run()?;
         Ok(())
     }
@@ -84,13 +84,13 @@ impl Repo {
     /// Returns whether a branch is there, without starting git if that can be avoided.
     pub fn has_branch(&self, branch: &str) -> Result<bool, Error> {
         let has_file = refs::read_branch(self.common_dir(), branch).is_some();
-        Ok(has_file || self.branch(branch)?.is_some())
+        Ok(has_file || self.branch_tip(branch)?.is_some())
     }
 
     /// Puts a branch back that is not there any more, at the commit that it stood at.
-    pub fn put_branch_back(&self, branch: &str, commit: &str) -> Result<(), Error> {
+    pub fn restore_branch(&self, branch: &str, commit: &str) -> Result<(), Error> {
         let lost = || Error::BranchLost { branch: branch.to_owned(), commit: commit.to_owned() };
-        let found = self.commit(commit).map_err(|_| lost())?;
+        let found = self.resolve_commit(commit).map_err(|_| lost())?;
         let (name, nothing) = (format!("refs/heads/{branch}"), "0".repeat(found.len()));
         let args = ["update-ref", "--no-deref", "-m", "prodigy: put back", &name, &found, &nothing];
         self.call(&args).durable().run()?;
@@ -99,23 +99,23 @@ impl Repo {
 
     /// Deletes a branch of a job, unless it holds commits that are nowhere else.
     pub fn remove_job_branch(&self, branch: &str) -> Result<(), Error> {
-        let _lock = RepoLock::take(self.common_dir())?;
+        let _lock = RepoLock::acquire(self.common_dir())?;
         self.delete_branch_if_contained(branch)
     }
 
     /// Makes a worktree lead to this repository, which was moved.
     pub fn relink_worktree(&self, path: &Path) -> Result<(), Error> {
         let Ok(path) = path.canonicalize() else { return Ok(()) };
-        let _lock = RepoLock::take(self.common_dir())?;
+        let _lock = RepoLock::acquire(self.common_dir())?;
         if self.admin_dir(&path)?.is_some() {
-            self.registered(&path, "")?.repair_link()?;
+            self.find_registered(&path, "")?.repair_link()?;
         }
         Ok(())
     }
 
     /// Makes git find a worktree again that was moved without telling it.
     pub fn repair_worktree(&self, path: &Path) -> Result<(), Error> {
-        let _lock = RepoLock::take(self.common_dir())?;
+        let _lock = RepoLock::acquire(self.common_dir())?;
         if self.admin_dir(path)?.is_none() {
             self.call(&["worktree", "repair", "--"]).args([path]).durable().run()?;
         }
@@ -126,12 +126,13 @@ impl Repo {
 impl Worktree {
     /// Returns what is in the worktree and in no commit, ignored files included; a
     /// directory with nothing else in it is named as a whole.
-    pub fn extras(&self) -> Result<Vec<String>, Error> {
-        self.check()?;
+    pub fn uncommitted_and_ignored(&self) -> Result<Vec<String>, Error> {
+        self.verify_integrity()?;
         let args = ["status", "--porcelain", "-z", "--no-renames", "--ignored"];
-        let fields = self.call(&args).args(["--untracked-files=normal"]).reading().fields()?;
+        let fields =
+            self.call(&args).args(["--untracked-files=normal"]).read_only().run_fields()?;
         let is_extra = |field: &&Vec<u8>| field.starts_with(b"??") || field.starts_with(b"!!");
-        let path = |field: &Vec<u8>| shown(field.get(3..).unwrap_or_default());
+        let path = |field: &Vec<u8>| display_path(field.get(3..).unwrap_or_default());
         Ok(fields.iter().filter(is_extra).map(path).collect())
     }
 }

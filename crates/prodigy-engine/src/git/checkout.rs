@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     Error, Repo,
-    command::{GitCommand, GitDirs, shown},
+    command::{GitCommand, GitDirs, display_path},
 };
 
 /// The mode of an entry that is not there.
@@ -79,7 +79,7 @@ pub(super) struct BlockingPaths {
 
 impl<'a> BranchCheckout<'a> {
     pub(super) fn call(self, args: &[&str]) -> GitCommand<'a> {
-        self.repo.git.at(self.place, args)
+        self.repo.git.command_in(self.place, args)
     }
 
     pub(super) fn root(self) -> &'a Path {
@@ -88,7 +88,7 @@ impl<'a> BranchCheckout<'a> {
 
     /// Returns whether a branch is checked out here.
     pub(super) fn has_branch(self, branch: &str) -> Result<bool, Error> {
-        let name = self.call(&["symbolic-ref", "--quiet", "HEAD"]).or(&[1]).text()?;
+        let name = self.call(&["symbolic-ref", "--quiet", "HEAD"]).accept_codes(&[1]).run_text()?;
         Ok(name.strip_prefix("refs/heads/") == Some(branch))
     }
 }
@@ -105,14 +105,14 @@ impl FileEntry {
 
 impl PathChange {
     /// Returns the path below the working tree, or any other directory.
-    pub(super) fn below(&self, root: &Path) -> PathBuf {
+    pub(super) fn path_below(&self, root: &Path) -> PathBuf {
         root.join(OsStr::from_bytes(&self.path))
     }
 }
 
 impl FileStat {
     /// Returns the stamp of what is in a path, unless that is nothing or a directory.
-    pub(super) fn take(path: &Path) -> Option<Self> {
+    pub(super) fn capture(path: &Path) -> Option<Self> {
         let found = path.symlink_metadata().ok().filter(|found| !found.is_dir())?;
         Some(Self {
             device: found.dev(),
@@ -136,7 +136,7 @@ pub(super) fn examine(
     let root = seat.root();
     let mut changes = changes(seat.repo, old, new)?;
     for change in &mut changes {
-        change.stamp = FileStat::take(&change.below(root));
+        change.stamp = FileStat::capture(&change.path_below(root));
     }
     let indexed = indexed(seat, &changes)?;
     copy_index(seat, scratch)?;
@@ -180,11 +180,11 @@ pub(super) fn examine(
     if blocked.is_empty() {
         return Ok(Ok(ExaminedCheckout { changes, arrived }));
     }
-    Ok(Err(BlockingPaths { paths: blocked.iter().map(|path| shown(path)).collect() }))
+    Ok(Err(BlockingPaths { paths: blocked.iter().map(|path| display_path(path)).collect() }))
 }
 
 /// Returns the lines that bring an index from one commit to another where it still has the old.
-pub(super) fn outstanding(
+pub(super) fn pending_index_lines(
     seat: BranchCheckout<'_>,
     old: &str,
     new: &str,
@@ -201,7 +201,7 @@ pub(super) fn outstanding(
 /// Returns what differs between two commits.
 pub(super) fn changes(repo: &Repo, old: &str, new: &str) -> Result<Vec<PathChange>, Error> {
     let args = ["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", old, new];
-    let fields = repo.call(&args).fields()?;
+    let fields = repo.call(&args).run_fields()?;
     let mut changes = Vec::new();
     for pair in fields.chunks(2) {
         let change = || {
@@ -230,7 +230,7 @@ fn indexed(
 ) -> Result<HashMap<Vec<u8>, IndexEntry>, Error> {
     let wanted: HashSet<&[u8]> = changes.iter().map(|change| change.path.as_slice()).collect();
     let mut indexed = HashMap::new();
-    for field in seat.call(&["ls-files", "-v", "--stage", "-z"]).reading().fields()? {
+    for field in seat.call(&["ls-files", "-v", "--stage", "-z"]).read_only().run_fields()? {
         let entry = || {
             let tab = field.iter().position(|byte| *byte == b'\t')?;
             let path = field.get(tab + 1..)?;
@@ -263,7 +263,8 @@ fn unhide(
 ) -> Result<(), Error> {
     let mut hidden: Vec<u8> = Vec::new();
     for (path, indexed) in indexed {
-        if indexed.is_hidden && FileStat::take(&seat.root().join(OsStr::from_bytes(path))).is_some()
+        if indexed.is_hidden
+            && FileStat::capture(&seat.root().join(OsStr::from_bytes(path))).is_some()
         {
             hidden.extend_from_slice(path);
             hidden.push(0);
@@ -283,13 +284,13 @@ fn unhide(
 pub(super) fn dirty(seat: BranchCheckout<'_>, index: &Path) -> Result<HashSet<Vec<u8>>, Error> {
     refresh(seat, index)?;
     let args = ["diff-files", "-z", "--name-only", "--ignore-submodules=all", "--no-ext-diff"];
-    let paths = seat.call(&args).index(index).reading().fields()?;
+    let paths = seat.call(&args).index(index).read_only().run_fields()?;
     Ok(paths.into_iter().collect())
 }
 
 /// Tells an index the times of the files that are as it says. That others are not is no error.
 pub(super) fn refresh(seat: BranchCheckout<'_>, index: &Path) -> Result<(), Error> {
-    seat.call(&["update-index", "-q", "--refresh"]).index(index).or(&[1]).run()?;
+    seat.call(&["update-index", "-q", "--refresh"]).index(index).accept_codes(&[1]).run()?;
     Ok(())
 }
 

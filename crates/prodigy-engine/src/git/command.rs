@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     clock,
-    process::{self, Coprocess, HelperCommand, HelperOutput, quick},
+    process::{self, Coprocess, HelperCommand, HelperOutput, run_helper},
 };
 
 /// The oldest git that has `merge-tree --write-tree`.
@@ -143,23 +143,23 @@ impl Git {
     }
 
     /// Sets a variable for every call.
-    pub(super) fn mark(&mut self, name: &str, value: OsString) {
+    pub(super) fn set_env(&mut self, name: &str, value: OsString) {
         self.env.push((name.into(), Some(value)));
     }
 
     /// Records every call that is under way.
-    pub(super) fn record_in(&mut self, in_flight: InFlightDir) {
+    pub(super) fn set_in_flight_dir(&mut self, in_flight: InFlightDir) {
         self.in_flight = Some(in_flight);
     }
 
     /// Records that something which may take git's locks is about to start.
-    pub(super) fn begin(&self) -> Option<InFlightRecord> {
-        self.in_flight.as_ref().and_then(InFlightDir::begin)
+    pub(super) fn record_start(&self) -> Option<InFlightRecord> {
+        self.in_flight.as_ref().and_then(InFlightDir::record_start)
     }
 
     /// Returns git's version, or why that git cannot be used.
     pub fn version(&self) -> Result<String, Error> {
-        let text = self.call(Path::new("/"), &["version"]).text()?;
+        let text = self.command(Path::new("/"), &["version"]).run_text()?;
         let version = text.strip_prefix("git version ").unwrap_or(&text).trim();
         let version = version.split(' ').next().unwrap_or_default();
         let mut numbers = version.split('.').map(str::parse::<u32>);
@@ -173,7 +173,7 @@ impl Git {
     }
 
     /// Starts a call that finds its repository by itself.
-    pub(super) fn call<'a>(&'a self, cwd: &'a Path, args: &[&str]) -> GitCommand<'a> {
+    pub(super) fn command<'a>(&'a self, cwd: &'a Path, args: &[&str]) -> GitCommand<'a> {
         GitCommand {
             git: self,
             cwd,
@@ -189,8 +189,8 @@ impl Git {
     }
 
     /// Starts a call about one working tree.
-    pub(super) fn at<'a>(&'a self, place: &'a GitDirs, args: &[&str]) -> GitCommand<'a> {
-        GitCommand { place: Some(place), ..self.call(&place.work_tree, args) }
+    pub(super) fn command_in<'a>(&'a self, place: &'a GitDirs, args: &[&str]) -> GitCommand<'a> {
+        GitCommand { place: Some(place), ..self.command(&place.work_tree, args) }
     }
 }
 
@@ -219,7 +219,7 @@ impl<'a> GitCommand<'a> {
     }
 
     /// Says that the call only reads, so that it takes no locks.
-    pub(super) fn reading(self) -> Self {
+    pub(super) fn read_only(self) -> Self {
         self.env(READS, "0")
     }
 
@@ -236,13 +236,13 @@ impl<'a> GitCommand<'a> {
     }
 
     /// Lets the call take no longer than this.
-    pub(super) fn within(mut self, timeout: Duration) -> Self {
+    pub(super) fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
     /// Accepts other exit codes than 0 as answers.
-    pub(super) fn or(mut self, also: &'static [i32]) -> Self {
+    pub(super) fn accept_codes(mut self, also: &'static [i32]) -> Self {
         self.also = also;
         self
     }
@@ -251,19 +251,19 @@ impl<'a> GitCommand<'a> {
     pub(super) fn run(self) -> Result<HelperOutput, Error> {
         let (also, place, began) = (self.also, self.place, clock::now());
         let reads = self.env.iter().any(|(name, _)| *name == READS);
-        let _record = if reads { None } else { self.git.begin() };
-        let ended = self.with(quick);
+        let _record = if reads { None } else { self.git.record_start() };
+        let ended = self.with(run_helper);
         let was_killed = match &ended {
             Ok((_, output)) => output.status > KILLED,
             Err(error) => matches!(error, Error::Run { .. }),
         };
         if let Some(place) = place.filter(|_| was_killed && !reads) {
             // What it leaves would be in the way of every other git.
-            stale::remove_stale(place, |lock| lock.is_since(began.into()))?;
+            stale::remove_stale(place, |lock| lock.created_since(began.into()))?;
         }
         let (command, output) = ended?;
         if output.status != 0 && !also.contains(&output.status) {
-            let lock = lock_in_the_way(&output.stderr);
+            let lock = blocking_lock(&output.stderr);
             let message = first_line(&output.stderr);
             let message = disk::with_cause(message, &output.stderr, self.paths());
             return Err(Error::Failed { command, status: output.status, message, lock });
@@ -272,7 +272,7 @@ impl<'a> GitCommand<'a> {
     }
 
     /// Starts a call that stays and answers line by line.
-    pub(super) fn start(self) -> Result<Coprocess, Error> {
+    pub(super) fn spawn_coprocess(self) -> Result<Coprocess, Error> {
         self.with(Coprocess::start).map(|(_, duplex)| duplex)
     }
 
@@ -331,14 +331,14 @@ impl<'a> GitCommand<'a> {
     }
 
     /// Makes the call and returns what it printed, without the last line's end.
-    pub(super) fn text(self) -> Result<String, Error> {
+    pub(super) fn run_text(self) -> Result<String, Error> {
         let output = self.run()?;
         let text = String::from_utf8_lossy(&output.stdout);
         Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
     }
 
     /// Makes the call and returns the fields it printed, each ended by a NUL byte.
-    pub(super) fn fields(self) -> Result<Vec<Vec<u8>>, Error> {
+    pub(super) fn run_fields(self) -> Result<Vec<Vec<u8>>, Error> {
         Ok(split_fields(&self.run()?.stdout))
     }
 }
@@ -353,7 +353,7 @@ pub(super) fn split_fields(bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Returns the bytes of a path as the text that people see.
-pub(super) fn shown(path: &[u8]) -> String {
+pub(super) fn display_path(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 
@@ -367,7 +367,7 @@ fn first_line(stderr: &[u8]) -> String {
 }
 
 /// Returns the lock file that git complained of.
-fn lock_in_the_way(stderr: &[u8]) -> Option<PathBuf> {
+fn blocking_lock(stderr: &[u8]) -> Option<PathBuf> {
     let text = String::from_utf8_lossy(stderr);
     let named = |line: &str| -> Option<PathBuf> {
         let (start, _) = line.split_once(": File exists")?;

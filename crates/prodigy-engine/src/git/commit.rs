@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Worktree, command::GitCommand, markers, nested, repo::as_prodigy};
+use super::{Error, Worktree, command::GitCommand, markers, nested, repo::with_fallback_committer};
 
 /// The most files that are committed without anybody asking for these very files.
 const MOST_FILES: usize = 1_000;
@@ -64,9 +64,10 @@ impl Worktree {
     /// Returns the files that differ from the commit that is checked out, ignored files left out.
     pub fn uncommitted_files(&self) -> Result<Vec<UncommittedFile>, Error> {
         let args = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];
-        self.check()?;
+        self.verify_integrity()?;
         // Looking into submodules would run what their own settings say.
-        let fields = self.call(&args).args(["--ignore-submodules=dirty"]).reading().fields()?;
+        let fields =
+            self.call(&args).args(["--ignore-submodules=dirty"]).read_only().run_fields()?;
         // Of a file that is only staged, and gone since, there is nothing to commit.
         let is_there = |field: &Vec<u8>| !field.starts_with(b"AD");
         let file = |field: Vec<u8>| {
@@ -82,7 +83,7 @@ impl Worktree {
     /// Commits what is uncommitted, as far as `scope` says and unless it is too much.
     ///
     /// The index is not written if there is nothing to commit.
-    pub fn commit_left(
+    pub fn commit_uncommitted(
         &self,
         message: &str,
         scope: CommitScope<'_>,
@@ -102,7 +103,7 @@ impl Worktree {
             let made = self.commit_all(message)?;
             return Ok(made.map_or(CommitResult::Nothing, CommitResult::Made));
         }
-        self.commit_some(&wanted, message)
+        self.commit_files(&wanted, message)
     }
 
     /// Returns why files are not committed, if they are not.
@@ -122,14 +123,15 @@ impl Worktree {
         }
         let has_markers = |file: &&&UncommittedFile| {
             let content = fs::read(self.path().join(&file.path));
-            file.is_unmerged && content.is_ok_and(|content| !markers::of(&content).is_empty())
+            file.is_unmerged
+                && content.is_ok_and(|content| !markers::conflict_markers(&content).is_empty())
         };
         let open = files.iter().find(has_markers)?;
         Some(format!("`{}` has conflict markers of an unfinished merge", open.path.display()))
     }
 
     /// Commits some of the files that differ, and leaves the others as they are.
-    fn commit_some(
+    fn commit_files(
         &self,
         files: &[&UncommittedFile],
         message: &str,
@@ -146,13 +148,14 @@ impl Worktree {
             return Ok(CommitResult::Nothing);
         }
         let before = self.head()?;
-        literal(self.call(&["add", "--all", "--sparse"]), &paths).run()?;
+        with_paths(self.call(&["add", "--all", "--sparse"]), &paths).run()?;
         let args = ["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--no-status", "--only"];
         let rest = ["--allow-empty-message", "--cleanup=verbatim", "--message", message];
         let call = self.call(&args).args(rest);
-        let call = if self.repo.identity().is_ok() { call } else { as_prodigy(call) };
+        let call =
+            if self.repo.check_committer().is_ok() { call } else { with_fallback_committer(call) };
         // It refuses to commit nothing.
-        literal(call, &paths).or(&[1]).run()?;
+        with_paths(call, &paths).accept_codes(&[1]).run()?;
         let head = self.head()?;
         Ok(if head == before { CommitResult::Nothing } else { CommitResult::Made(head) })
     }
@@ -161,12 +164,13 @@ impl Worktree {
     ///
     /// No hooks run and nothing is signed: nobody is there to type a passphrase.
     pub fn commit_all(&self, message: &str) -> Result<Option<String>, Error> {
-        self.check()?;
+        self.verify_integrity()?;
         self.remove_locks()?;
         let (index, hash) = (self.place.git_dir.join("index"), self.head()?.len() / 2);
-        nested::leave_out(|args| self.call(args), &index, self.path(), hash)?;
+        nested::remove_nested_repos(|args| self.call(args), &index, self.path(), hash)?;
         self.call(&["add", "--all", "--sparse"]).durable().run()?;
-        let diff = self.call(&["diff-index", "--cached", "--quiet", "HEAD", "--"]).or(&[1]);
+        let diff =
+            self.call(&["diff-index", "--cached", "--quiet", "HEAD", "--"]).accept_codes(&[1]);
         let is_merging = self.place.git_dir.join("MERGE_HEAD").exists();
         if diff.run()?.status == 0 && !is_merging {
             return Ok(None);
@@ -174,14 +178,15 @@ impl Worktree {
         let args = ["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--no-status"];
         let rest = ["--allow-empty-message", "--cleanup=verbatim", "--file=-"];
         let call = self.call(&args).args(rest).stdin(message).durable();
-        let call = if self.repo.identity().is_ok() { call } else { as_prodigy(call) };
+        let call =
+            if self.repo.check_committer().is_ok() { call } else { with_fallback_committer(call) };
         call.run()?;
         self.head().map(Some)
     }
 }
 
 /// Gives a call the paths that it is about, each ended by a NUL byte.
-fn literal<'a>(call: GitCommand<'a>, paths: &[u8]) -> GitCommand<'a> {
+fn with_paths<'a>(call: GitCommand<'a>, paths: &[u8]) -> GitCommand<'a> {
     let call = call.args(["--pathspec-from-file=-", "--pathspec-file-nul"]);
     call.env("GIT_LITERAL_PATHSPECS", "1").stdin(paths).durable()
 }

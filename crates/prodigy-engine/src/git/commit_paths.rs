@@ -66,7 +66,7 @@ impl Repo {
     }
 
     /// Removes what steps in a sandbox needed of a branch's directory, once the branch is gone.
-    pub(super) fn close_directory(&self, branch: &str) {
+    pub(super) fn remove_branch_dir_marker(&self, branch: &str) {
         let references = self.common_dir().join("refs/heads");
         let Some(of_job) = references.join(branch).parent().map(ToOwned::to_owned) else { return };
         if fs::remove_file(of_job.join(IN_USE)).is_ok() {

@@ -20,31 +20,32 @@ impl Repo {
     /// shells in another directory, which take every push.
     pub fn copy_to(&self, target: &Path, outside: &Path) -> Result<Self, Error> {
         let head = self.head()?;
-        let format = self.call(&["rev-parse", "--show-object-format"]).text()?;
+        let format = self.call(&["rev-parse", "--show-object-format"]).run_text()?;
         let kind = RepoInit { git: &self.git, format: &format };
         let branch = format!("--initial-branch={}", head.branch.as_deref().unwrap_or("main"));
         kind.init(target, &[&branch])?;
         let directory = target.join(".git");
         self.share(&directory)?;
-        let here = |args: &[&str]| self.git.call(target, args).settings(&[]);
+        let here = |args: &[&str]| self.git.command(target, args).settings(&[]);
         for reference in self.references(&["refs/heads", "refs/tags", "refs/remotes"])? {
             let GitReference { name, object } = &reference;
             if !name.starts_with("refs/heads/prodigy/") {
-                self.git.call(target, &["update-ref", name, object]).run()?;
+                self.git.command(target, &["update-ref", name, object]).run()?;
             }
         }
-        let settings = self.call(&["config", "--local", "-z", "--get-regexp", COPIED]).or(&[1]);
-        for field in settings.fields()? {
+        let settings =
+            self.call(&["config", "--local", "-z", "--get-regexp", COPIED]).accept_codes(&[1]);
+        for field in settings.run_fields()? {
             let text = String::from_utf8_lossy(&field).into_owned();
             let (name, value) = text.split_once('\n').unwrap_or((&text, "true"));
             here(&["config", "--add", name, value]).run()?;
         }
-        for (number, remote) in self.call(&["remote"]).text()?.lines().enumerate() {
+        for (number, remote) in self.call(&["remote"]).run_text()?.lines().enumerate() {
             let shell = outside.join(format!("remote-{}.git", number + 1));
             self.shell(&kind, remote, &shell)?;
             let (url, fetch) = (format!("remote.{remote}.url"), format!("remote.{remote}.fetch"));
             let spec = format!("+refs/heads/*:refs/remotes/{remote}/*");
-            self.git.call(target, &["config", &url]).args([&shell]).run()?;
+            self.git.command(target, &["config", &url]).args([&shell]).run()?;
             here(&["config", &fetch, &spec]).run()?;
         }
         if head.branch.is_none() {
@@ -63,7 +64,7 @@ impl Repo {
             let Some(branch) = name.strip_prefix(&format!("{seen}/")) else { continue };
             if branch != "HEAD" {
                 let name = format!("refs/heads/{branch}");
-                self.git.call(shell, &["update-ref", &name, &object]).run()?;
+                self.git.command(shell, &["update-ref", &name, &object]).run()?;
             }
         }
         Ok(())
@@ -72,7 +73,7 @@ impl Repo {
     /// Lets another repository read the objects of this one.
     fn share(&self, directory: &Path) -> Result<(), Error> {
         let objects = self.main.common_dir.join("objects");
-        put(&directory.join("objects/info/alternates"), objects.as_os_str())?;
+        write_line(&directory.join("objects/info/alternates"), objects.as_os_str())?;
         let shallow = self.main.common_dir.join("shallow");
         if shallow.is_file() {
             let target = directory.join("shallow");
@@ -83,7 +84,7 @@ impl Repo {
 
     fn references(&self, below: &[&str]) -> Result<Vec<GitReference>, Error> {
         let format = "--format=%(refname) %(objectname)";
-        let text = self.call(&["for-each-ref", format]).args(below).text()?;
+        let text = self.call(&["for-each-ref", format]).args(below).run_text()?;
         let line = |line: &str| {
             let (name, object) = line.split_once(' ')?;
             Some(GitReference { name: name.to_owned(), object: object.to_owned() })
@@ -109,7 +110,7 @@ impl RepoInit<'_> {
         fs::create_dir_all(target).map_err(Error::file("make", target))?;
         let format = format!("--object-format={}", self.format);
         // Templates bring hooks.
-        let call = self.git.call(target, &["init", "--quiet", "--template=", &format]);
+        let call = self.git.command(target, &["init", "--quiet", "--template=", &format]);
         call.args(flags).run()?;
         let info: PathBuf =
             if flags.contains(&"--bare") { target.into() } else { target.join(".git") };
@@ -118,7 +119,7 @@ impl RepoInit<'_> {
     }
 }
 
-fn put(path: &Path, line: &OsStr) -> Result<(), Error> {
+fn write_line(path: &Path, line: &OsStr) -> Result<(), Error> {
     use std::os::unix::ffi::OsStrExt as _;
     let write = || File::create(path)?.write_all(&[line.as_bytes(), b"\n"].concat());
     write().map_err(Error::file("write", path))

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, Worktree, tree::is_waited_for};
+use super::{Error, Worktree, tree::blocks_on_open};
 
 /// Beyond this many files a walk costs more than what it saves.
 const MOST_ENTRIES: u64 = 200_000;
@@ -85,7 +85,7 @@ impl Worktree {
                     return Ok(WorktreeFingerprint { seen: None, youngest });
                 };
                 let is_read = READ.iter().any(|name| entry.file_name() == *name);
-                if is_read && is_waited_for(metadata.file_type()) {
+                if is_read && blocks_on_open(metadata.file_type()) {
                     return Err(Error::Special { path });
                 }
                 youngest = youngest.max((metadata.ctime(), metadata.ctime_nsec()));

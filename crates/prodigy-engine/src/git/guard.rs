@@ -78,7 +78,7 @@ enum PathContent {
 
 impl RepoGuard {
     /// Remembers a repository's files as they are now.
-    pub fn take(repo: &Repo) -> Result<Self, Error> {
+    pub fn capture(repo: &Repo) -> Result<Self, Error> {
         let common = repo.common_dir();
         let mut configs = BTreeMap::new();
         for path in config_files(repo)?.into_iter().chain(included_files(repo)?) {
@@ -138,7 +138,7 @@ impl RepoGuard {
     ///
     /// Settings that run nothing, such as the upstream of a branch, may change: the
     /// user goes on working in the repository.
-    pub fn check(&self) -> Result<Vec<Tampering>, Error> {
+    pub fn check_and_restore(&self) -> Result<Vec<Tampering>, Error> {
         let (repo, before) = (&self.repo, &self.before);
         let mut found = Vec::new();
         for (path, content) in &before.directories {
@@ -316,7 +316,7 @@ fn config_files(repo: &Repo) -> Result<Vec<PathBuf>, Error> {
 /// Returns the files that the repository's own configuration includes.
 fn included_files(repo: &Repo) -> Result<Vec<PathBuf>, Error> {
     let args = ["config", "--local", "--includes", "--show-origin", "--name-only", "-z", "--list"];
-    let fields = repo.call(&args).reading().fields()?;
+    let fields = repo.call(&args).read_only().run_fields()?;
     let file = |origin: &Vec<u8>| {
         let path = origin.strip_prefix(b"file:")?;
         let path = PathBuf::from(OsString::from_vec(path.to_vec()));

@@ -17,6 +17,6 @@ impl Repo {
         }
         // A path may begin with `~`, which git resolves.
         let call = self.call(&["config", "--type=path", "--get", "user.signingkey"]);
-        call.text().ok().filter(|key| !key.trim().is_empty())
+        call.run_text().ok().filter(|key| !key.trim().is_empty())
     }
 }

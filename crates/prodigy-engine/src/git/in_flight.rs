@@ -31,7 +31,7 @@ pub struct InFlightRecord {
 
 impl InFlightDir {
     /// Records that a program is about to start.
-    pub(super) fn begin(&self) -> Option<InFlightRecord> {
+    pub(super) fn record_start(&self) -> Option<InFlightRecord> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (process, moment) = (std::process::id(), clock::now().as_nanosecond());
         let path = self.directory.join(format!("{process}-{number}-{moment}"));
@@ -51,19 +51,19 @@ impl Drop for InFlightRecord {
 impl Repo {
     /// Records in a directory which programs that may take locks are under way.
     #[must_use]
-    pub fn recording(mut self, directory: PathBuf) -> Self {
-        self.git.record_in(InFlightDir { directory, next: Arc::default() });
+    pub fn with_in_flight_dir(mut self, directory: PathBuf) -> Self {
+        self.git.set_in_flight_dir(InFlightDir { directory, next: Arc::default() });
         self
     }
 
     /// Records that a step, which may use git, is about to start.
-    pub fn begin_step(&self) -> Option<InFlightRecord> {
-        self.git.begin()
+    pub fn record_step_start(&self) -> Option<InFlightRecord> {
+        self.git.record_start()
     }
 }
 
 /// Returns the records that runs which died left in a directory, with their times.
-pub(super) fn left_in(directory: &Path) -> Result<Vec<(PathBuf, SystemTime)>, Error> {
+pub(super) fn stale_records(directory: &Path) -> Result<Vec<(PathBuf, SystemTime)>, Error> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -46,7 +46,11 @@ impl IndexPaths {
     /// Returns the submodules of an index that have a repository of their own in a worktree.
     ///
     /// An index that we cannot read is none of ours, and may have any.
-    pub(super) fn populated(index: &Path, hash: usize, root: &Path) -> Option<Vec<PathBuf>> {
+    pub(super) fn checked_out_submodules(
+        index: &Path,
+        hash: usize,
+        root: &Path,
+    ) -> Option<Vec<PathBuf>> {
         let bytes = match fs::read(index) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Vec::new()),
             other => other.ok()?,
@@ -96,7 +100,7 @@ impl IndexPaths {
     }
 
     /// Removes everything from a worktree that is not in the index, but for `kept`.
-    pub(super) fn sweep(&self, root: &Path, kept: &[PathBuf]) -> Result<(), Error> {
+    pub(super) fn remove_untracked(&self, root: &Path, kept: &[PathBuf]) -> Result<(), Error> {
         let mut waiting = vec![PathBuf::new()];
         while let Some(directory) = waiting.pop() {
             let at = root.join(&directory);

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Error, shelter::read_plain};
+use super::{Error, shelter::read_regular_or_empty};
 
 /// The longest that we wait for another git's lock.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ pub(super) enum IndexLockHolder {
 
 impl IndexLock {
     /// Takes the lock for a job, or finds that the job has it already from before a kill.
-    pub(super) fn take(
+    pub(super) fn acquire(
         git_dir: &Path,
         branch: &str,
     ) -> Result<Result<Self, IndexLockHolder>, Error> {
@@ -47,11 +47,11 @@ impl IndexLock {
         let text = format!("{OURS}{branch}\n");
         let begun = Instant::now();
         loop {
-            let is_held = create(git_dir, &path, &text)? || Self::is_of(git_dir, branch)?;
+            let is_held = create(git_dir, &path, &text)? || Self::is_held_by(git_dir, branch)?;
             if is_held {
                 return Ok(Ok(Self { path, text, is_held }));
             }
-            let found = read_plain(&path)?;
+            let found = read_regular_or_empty(&path)?;
             let found = String::from_utf8_lossy(&found);
             if let Some(job) = found.strip_prefix(OURS) {
                 return Ok(Err(IndexLockHolder::Job(job.trim_end().to_owned())));
@@ -64,8 +64,8 @@ impl IndexLock {
     }
 
     /// Returns whether a job holds the lock, perhaps from before a kill.
-    pub(super) fn is_of(git_dir: &Path, branch: &str) -> Result<bool, Error> {
-        let found = read_plain(&git_dir.join("index.lock"))?;
+    pub(super) fn is_held_by(git_dir: &Path, branch: &str) -> Result<bool, Error> {
+        let found = read_regular_or_empty(&git_dir.join("index.lock"))?;
         Ok(found == format!("{OURS}{branch}\n").as_bytes())
     }
 
@@ -77,13 +77,13 @@ impl IndexLock {
 
     /// Says whether the lock stays when we give up: the checkout is in a state that only the
     /// job can mend.
-    pub(super) fn keep(&mut self, is_kept: bool) {
+    pub(super) fn set_kept(&mut self, is_kept: bool) {
         self.is_held = !is_kept;
     }
 
     fn remove(&self) -> Result<(), Error> {
         // Somebody may have removed it by hand, and another git may have made its own.
-        if read_plain(&self.path)? != self.text.as_bytes() {
+        if read_regular_or_empty(&self.path)? != self.text.as_bytes() {
             return Ok(());
         }
         fs::remove_file(&self.path).map_err(Error::file("remove", &self.path))
@@ -100,9 +100,9 @@ impl Drop for IndexLock {
 }
 
 /// Returns whether a file is the index lock of a job, which only that job removes.
-pub(super) fn is_of_a_job(path: &Path) -> bool {
+pub(super) fn is_job_lock(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "index.lock")
-        && read_plain(path).is_ok_and(|text| text.starts_with(OURS.as_bytes()))
+        && read_regular_or_empty(path).is_ok_and(|text| text.starts_with(OURS.as_bytes()))
 }
 
 /// Makes the lock with its text in one step; returns whether it could be had.

@@ -13,8 +13,8 @@ use super::{
     command::GitDirs,
     lock::RepoLock,
     refs,
-    repo::as_prodigy,
-    shelter::read_plain,
+    repo::with_fallback_committer,
+    shelter::read_regular_or_empty,
     worktree::{make_parent, snapshot_ref},
 };
 
@@ -29,33 +29,33 @@ impl WorktreeSlot {
     /// branch that is merged or used again is not there for it any more. If something is at
     /// `path` already, or git remembers a worktree there, `attempt` is added to the name.
     #[expect(clippy::disallowed_methods, reason = "a directory is renamed, nothing is stored")]
-    pub fn keep_as(
+    pub fn preserve_at(
         self,
         path: &Path,
         attempt: u32,
         leave_at: Option<&str>,
     ) -> Result<PathBuf, Error> {
-        self.tree.check()?;
+        self.tree.verify_integrity()?;
         self.tree.repair_link()?;
         if let Some(commit) = leave_at {
             self.tree.call(&["update-ref", "--no-deref", "HEAD", commit]).run()?;
         }
         let path = make_parent(path)?;
-        let _lock = RepoLock::take(self.tree.repo.common_dir())?;
+        let _lock = RepoLock::acquire(self.tree.repo.common_dir())?;
         let path = self.tree.repo.free_path(&path, attempt)?;
         fs::rename(self.tree.path(), &path).map_err(Error::file("rename", self.tree.path()))?;
-        self.tree.moved_to(path.clone())?;
+        self.tree.update_path(path.clone())?;
         Ok(path)
     }
 
     /// Returns the item's branch if it will be there for a person to look at: the worktree is
     /// on it, or it holds the commits that the attempt ended with.
-    pub fn lasting_branch(&self, is_kept: bool, head: &str, commits: u64) -> Option<String> {
+    pub fn preserved_branch(&self, is_kept: bool, head: &str, commits: u64) -> Option<String> {
         let (repo, branch) = (&self.tree.repo, &self.tree.branch);
         let tip = match refs::read_branch(repo.common_dir(), branch) {
             Some(tip) => tip,
             // A branch that cannot be found out about is not promised.
-            None => repo.branch(branch).ok()??,
+            None => repo.branch_tip(branch).ok()??,
         };
         let holds_commits = commits > 0 && tip == head;
         (holds_commits || is_kept && self.is_on_branch()).then(|| branch.clone())
@@ -66,10 +66,10 @@ impl WorktreeSlot {
     fn is_on_branch(&self) -> bool {
         let wanted = format!("ref: refs/heads/{}\n", self.tree.branch);
         let head = self.tree.place.git_dir.join("HEAD");
-        if read_plain(&head).is_ok_and(|text| text == wanted.as_bytes()) {
+        if read_regular_or_empty(&head).is_ok_and(|text| text == wanted.as_bytes()) {
             return true;
         }
-        let has_files = self.tree.repo.frozen().is_ok_and(|frozen| frozen.has_ref_files);
+        let has_files = self.tree.repo.frozen_config().is_ok_and(|frozen| frozen.has_ref_files);
         !has_files
             && self.tree.checked_out().is_ok_and(|name| name.as_ref() == Some(&self.tree.branch))
     }
@@ -78,9 +78,9 @@ impl WorktreeSlot {
     /// have made them on no branch.
     ///
     /// A branch that has gone on by itself is left alone.
-    pub fn name_commits(&self, head: &str) -> Result<(), Error> {
+    pub fn keep_commits_on_branch(&self, head: &str) -> Result<(), Error> {
         let (repo, branch) = (&self.tree.repo, &self.tree.branch);
-        if repo.branch(branch)?.is_none_or(|tip| tip == self.base) && head != self.base {
+        if repo.branch_tip(branch)?.is_none_or(|tip| tip == self.base) && head != self.base {
             let name = format!("refs/heads/{branch}");
             let update = ["update-ref", "--no-deref", "-m", "prodigy: keep", &name, head];
             repo.call(&update).durable().run()?;
@@ -91,10 +91,10 @@ impl WorktreeSlot {
 
 impl Worktree {
     /// Tells git that the worktree was renamed.
-    pub(super) fn moved_to(&self, path: PathBuf) -> Result<(), Error> {
+    pub(super) fn update_path(&self, path: PathBuf) -> Result<(), Error> {
         let mut link = path.join(".git").as_os_str().as_bytes().to_owned();
         link.push(b'\n');
-        refs::replace(&self.place.git_dir.join("gitdir"), &link)?;
+        refs::replace_locked(&self.place.git_dir.join("gitdir"), &link)?;
         // A link that is relative leads elsewhere from there.
         let place = GitDirs { work_tree: path, ..self.place.clone() };
         Self::new(self.repo.clone(), place, &self.branch).repair_link()
@@ -104,11 +104,11 @@ impl Worktree {
 impl Repo {
     /// Makes an item's branch stand at a commit: an agent may have committed elsewhere, and
     /// what cannot be merged must have a name.
-    pub fn keep_branch(&self, branch: &str, commit: &str) -> Result<(), Error> {
+    pub fn set_item_branch(&self, branch: &str, commit: &str) -> Result<(), Error> {
         if !refs::is_branch_name(branch) {
             return Err(Error::BranchName { branch: branch.to_owned() });
         }
-        if self.branch(branch)?.as_deref() == Some(commit) {
+        if self.branch_tip(branch)?.as_deref() == Some(commit) {
             return Ok(());
         }
         let name = format!("refs/heads/{branch}");
@@ -129,8 +129,8 @@ impl Repo {
         reference: &str,
         attempt: u32,
     ) -> Result<Option<String>, Error> {
-        let Some(tip) = self.branch(branch)? else { return Ok(None) };
-        self.leave_branch(branch, Path::new(""))?;
+        let Some(tip) = self.branch_tip(branch)? else { return Ok(None) };
+        self.detach_other_worktrees(branch, Path::new(""))?;
         if self.only_on(&tip, branch)? == 0 {
             return Ok(None);
         }
@@ -139,7 +139,7 @@ impl Repo {
 
     /// Gives the commits of a worktree a name that nothing else holds, before it is removed,
     /// and returns the name: it may have left its branch.
-    pub fn name_loose_commits(
+    pub fn preserve_unreachable(
         &self,
         path: &Path,
         reference: &str,
@@ -155,16 +155,16 @@ impl Repo {
 
     /// Gives a commit a name, in the shape of the record of a worktree, and returns it.
     fn record_tip(&self, tip: &str, reference: &str, number: u32) -> Result<String, Error> {
-        let tree = self.call(&["rev-parse", "--verify", &format!("{tip}^{{tree}}")]).text()?;
+        let tree = self.call(&["rev-parse", "--verify", &format!("{tip}^{{tree}}")]).run_text()?;
         let entries = format!("040000 tree {tree}\tfiles\n040000 tree {tree}\tindex\n");
-        let tree = self.call(&["mktree"]).stdin(entries).durable().text()?;
+        let tree = self.call(&["mktree"]).stdin(entries).durable().run_text()?;
         let commit = ["commit-tree", "-p", tip, "-m", "prodigy record", &tree];
-        let commit = as_prodigy(self.call(&commit)).durable().text()?;
-        self.name_record(reference, number, &commit)
+        let commit = with_fallback_committer(self.call(&commit)).durable().run_text()?;
+        self.create_unique_ref(reference, number, &commit)
     }
 
     /// Gives a record a name that no other has, and returns it.
-    pub(super) fn name_record(
+    pub(super) fn create_unique_ref(
         &self,
         reference: &str,
         attempt: u32,
@@ -182,7 +182,8 @@ impl Repo {
         };
         let prefix = format!("{reference}.");
         let list = ["for-each-ref", "--format=%(refname)"];
-        let taken = self.call(&list).args([reference, &format!("{prefix}*")]).reading().text()?;
+        let taken =
+            self.call(&list).args([reference, &format!("{prefix}*")]).read_only().run_text()?;
         let is_taken = |name: &str| taken.lines().any(|line| line == name);
         if !is_taken(reference) {
             // It was not for its name that it was refused.
@@ -212,8 +213,8 @@ impl Repo {
 
     /// Takes other worktrees than `own` off a branch, so that their files are still those of
     /// their commit.
-    pub(super) fn leave_branch(&self, branch: &str, own: &Path) -> Result<(), Error> {
-        let _lock = RepoLock::take(self.common_dir())?;
+    pub(super) fn detach_other_worktrees(&self, branch: &str, own: &Path) -> Result<(), Error> {
+        let _lock = RepoLock::acquire(self.common_dir())?;
         for worktree in self.worktrees()?.into_iter().skip(1) {
             if worktree.path == own || worktree.branch.as_deref() != Some(branch) {
                 continue;
@@ -226,7 +227,7 @@ impl Repo {
             let Some(git_dir) = self.admin_dir(&worktree.path)? else { continue };
             let place = GitDirs { git_dir, ..self.main.clone() };
             let head = ["update-ref", "--no-deref", "HEAD", &worktree.head];
-            self.git.at(&place, &head).run()?;
+            self.git.command_in(&place, &head).run()?;
         }
         Ok(())
     }
@@ -236,7 +237,7 @@ impl Repo {
     ///
     /// One whose branch has gone on is in use, and refused.
     #[expect(clippy::disallowed_methods, reason = "a directory is renamed, nothing is stored")]
-    pub(super) fn keep_old_worktree(
+    pub(super) fn move_old_worktree(
         &self,
         path: &Path,
         branch: &str,
@@ -254,8 +255,8 @@ impl Repo {
             let aside = self.free_path(path, 1)?;
             return fs::rename(path, aside).map_err(Error::file("rename", path));
         }
-        let tree = self.registered(path, branch)?;
-        if let Some(tip) = self.branch(branch)?.filter(|tip| tip != commit)
+        let tree = self.find_registered(path, branch)?;
+        if let Some(tip) = self.branch_tip(branch)?.filter(|tip| tip != commit)
             && self.only_on(&tip, branch)? > 0
         {
             return Err(Error::BranchExists { branch: branch.to_owned(), commit: tip });
@@ -266,19 +267,19 @@ impl Repo {
         }
         tree.repair_link()?;
         let is_there = |file: &String| path.join(file).symlink_metadata().is_ok();
-        if !tree.has_uncommitted()?.iter().any(is_there) {
+        if !tree.uncommitted_paths()?.iter().any(is_there) {
             return Ok(());
         }
         let head = tree.head()?;
         tree.call(&["update-ref", "--no-deref", "HEAD", &head]).run()?;
         let aside = self.free_path(path, 1)?;
         fs::rename(path, &aside).map_err(Error::file("rename", path))?;
-        tree.moved_to(aside)
+        tree.update_path(aside)
     }
 
     /// Returns whether a directory is what is left of a worktree that git was told to forget.
     fn was_ours(&self, path: &Path) -> bool {
-        let link = read_plain(&path.join(".git")).unwrap_or_default();
+        let link = read_regular_or_empty(&path.join(".git")).unwrap_or_default();
         let target = link.strip_prefix(b"gitdir: ").unwrap_or_default();
         let worktrees = self.common_dir().join("worktrees");
         Path::new(std::ffi::OsStr::from_bytes(target)).starts_with(worktrees)
@@ -317,7 +318,7 @@ impl Repo {
         // A branch that is deleted while git reads the names, as that of another item may be
         // when it is merged, would be an error.
         let call = self.call(&["rev-list", "--ignore-missing", "--count", commit, "--not"]);
-        let text = call.args(except).args(["--glob=refs/*"]).reading().text()?;
+        let text = call.args(except).args(["--glob=refs/*"]).read_only().run_text()?;
         text.parse().map_err(|_| Error::Unexpected { command: "rev-list".to_owned() })
     }
 }

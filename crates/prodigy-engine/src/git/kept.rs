@@ -9,11 +9,11 @@ use prodigy_core::{event::WorktreeSnapshot, mask::Mask};
 
 use super::{
     ChangedFile, Error, Patch, Repo, Worktree, WorktreeSlot, WorktreeStatus,
-    command::{GitCommand, shown},
+    command::{GitCommand, display_path},
     nested,
-    patch::{left_out, patch_between},
-    repo::as_prodigy,
-    shelter::read_plain,
+    patch::{exclude_pathspec, patch_between},
+    repo::with_fallback_committer,
+    shelter::read_regular_or_empty,
 };
 
 /// The name and the message of a commit that keeps files.
@@ -46,20 +46,20 @@ impl WorktreeSlot {
         request: KeepRequest<'_>,
     ) -> Result<Option<KeptFiles>, Error> {
         let head = &left.head;
-        self.shelter.renew()?;
+        self.shelter.rewrite_config()?;
         let index = match self.copy_of_index() {
-            Err(Error::Failed { .. }) => self.index_of(head)?,
+            Err(Error::Failed { .. }) => self.write_index(head)?,
             other => other?,
         };
         let call = |args: &[&str]| self.shelter.call(args).index(&index);
-        nested::leave_out(call, &index, self.tree.path(), head.len() / 2)?;
-        let kept = unignored(call, &self.kept)?;
+        nested::remove_nested_repos(call, &index, self.tree.path(), head.len() / 2)?;
+        let kept = not_ignored(call, &self.kept)?;
         let repositories = left.uncommitted.iter().filter(|file| file.is_repository());
         let repositories = repositories.map(|file| file.path.trim_end_matches('/'));
         let mut paths = vec![".".to_owned()];
-        paths.extend(kept.iter().map(String::as_str).chain(repositories).map(left_out));
+        paths.extend(kept.iter().map(String::as_str).chain(repositories).map(exclude_pathspec));
         call(&["add", "--all", "--sparse", "--"]).args(&paths).durable().run()?;
-        let files = call(&["write-tree"]).durable().text()?;
+        let files = call(&["write-tree"]).durable().run_text()?;
         self.tree.repo.keep_tree(self.tree.path(), head, &files, request)
     }
 }
@@ -67,14 +67,15 @@ impl WorktreeSlot {
 /// Returns those of the paths that git does not ignore.
 ///
 /// Git refuses to leave out by name what it ignores anyway.
-pub(super) fn unignored<'a>(
+pub(super) fn not_ignored<'a>(
     call: impl Fn(&[&str]) -> GitCommand<'a>,
     paths: &[PathBuf],
 ) -> Result<Vec<String>, Error> {
     let mut paths: Vec<_> = paths.iter().filter_map(|path| path.to_str()).collect();
     if !paths.is_empty() {
-        let check = call(&["check-ignore", "-z", "--stdin"]).stdin(paths.join("\0")).or(&[1]);
-        let ignored = check.fields()?;
+        let check =
+            call(&["check-ignore", "-z", "--stdin"]).stdin(paths.join("\0")).accept_codes(&[1]);
+        let ignored = check.run_fields()?;
         paths.retain(|path| !ignored.iter().any(|one| one == path.as_bytes()));
     }
     Ok(paths.into_iter().map(ToOwned::to_owned).collect())
@@ -103,7 +104,7 @@ impl Worktree {
     ) -> Result<Option<KeptFiles>, Error> {
         let WorktreeSnapshot { head, files, .. } = snapshot;
         let list = ["diff-tree", "-r", "--no-renames", "--diff-filter=MDT", "--name-only", "-z"];
-        if self.call(&list).args([head, files]).fields()?.is_empty() {
+        if self.call(&list).args([head, files]).run_fields()?.is_empty() {
             return Ok(None);
         }
         self.repo.keep_tree(self.path(), head, &self.tree_of(files)?, request)
@@ -114,7 +115,7 @@ impl Worktree {
     ///
     /// The log of the worktree's HEAD tells; without one nothing is found.
     pub fn stray_commits(&self, head: &str) -> Result<Vec<String>, Error> {
-        let log = read_plain(&self.place.git_dir.join("logs/HEAD"))?;
+        let log = read_regular_or_empty(&self.place.git_dir.join("logs/HEAD"))?;
         let log = String::from_utf8_lossy(&log);
         let (mut made, mut left) = (BTreeSet::new(), Vec::new());
         for line in log.lines() {
@@ -131,7 +132,7 @@ impl Worktree {
         }
         let mut tips = Vec::new();
         for tip in left {
-            if self.repo.missing_from(&[tip.to_owned()], head)? > 0 {
+            if self.repo.count_missing_from(&[tip.to_owned()], head)? > 0 {
                 tips.push(tip.to_owned());
             }
         }
@@ -169,12 +170,12 @@ impl Repo {
     ) -> Result<Option<KeptFiles>, Error> {
         let list = ["diff-tree", "-r", "--no-renames", "--name-only", "-z", head, tree];
         let paths: BTreeSet<String> =
-            self.call(&list).fields()?.iter().map(|path| shown(path)).collect();
+            self.call(&list).run_fields()?.iter().map(|path| display_path(path)).collect();
         if paths.is_empty() {
             return Ok(None);
         }
         let commit = ["commit-tree", "-p", head, "-m", request.message, tree];
-        let commit = as_prodigy(self.call(&commit)).durable().text()?;
+        let commit = with_fallback_committer(self.call(&commit)).durable().run_text()?;
         let name = ["update-ref", "--no-deref", request.reference, &commit];
         self.call(&name).durable().run()?;
         let patch = patch_between(self, work_tree, (head, tree), request.mask)?;

@@ -9,7 +9,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, WorktreeSlot, index::IndexPaths, refs, shelter::read_plain, tree::remove};
+use super::{
+    Error, WorktreeSlot, index::IndexPaths, refs, shelter::read_regular_or_empty, tree::remove,
+};
 
 /// The files that stay in a worktree's directory in the repository; others are of the last item.
 const STAYS: &[&str] = &[
@@ -34,18 +36,23 @@ impl WorktreeSlot {
     /// and leaves the branch.
     ///
     /// No git is started if the last attempt wrote nothing and the commit is the same.
-    pub fn lease(&mut self, branch: &str, commit: &str, kept: &[String]) -> Result<(), Error> {
+    pub fn reset_for_item(
+        &mut self,
+        branch: &str,
+        commit: &str,
+        kept: &[String],
+    ) -> Result<(), Error> {
         if !refs::is_branch_name(branch) {
             return Err(Error::BranchName { branch: branch.to_owned() });
         }
         let commit = self.tree.repo.full_commit(commit)?;
         let kept: Vec<PathBuf> = kept.iter().map(|path| clean_path(path)).collect();
-        self.tree.check()?;
-        let is_ready = commit == self.base && kept == self.kept && self.is_as_leased();
+        self.tree.verify_integrity()?;
+        let is_ready = commit == self.base && kept == self.kept && self.is_unchanged_since_reset();
         self.leased = None;
         branch.clone_into(&mut self.tree.branch);
         self.tidy()?;
-        self.tree.check()?;
+        self.tree.verify_integrity()?;
         self.tree.repair_link()?;
         if !is_ready {
             self.check_out(&commit, &kept)?;
@@ -68,7 +75,7 @@ impl WorktreeSlot {
         self.kept = kept.iter().map(|path| clean_path(path)).collect();
     }
 
-    fn is_as_leased(&self) -> bool {
+    fn is_unchanged_since_reset(&self) -> bool {
         let now = || self.tree.fingerprint_without(&self.kept);
         let is_same = |leased| now().is_ok_and(|now| now.matches(leased));
         self.is_untouched || (self.is_settled && self.leased.as_ref().is_some_and(is_same))
@@ -93,8 +100,8 @@ impl WorktreeSlot {
             }
         }
         for (link, text) in &self.links {
-            if read_plain(link)? != *text {
-                refs::replace(link, text)?;
+            if read_regular_or_empty(link)? != *text {
+                refs::replace_locked(link, text)?;
             }
         }
         Ok(())
@@ -104,16 +111,19 @@ impl WorktreeSlot {
     fn point_head(&self, branch: &str, commit: &str) -> Result<(), Error> {
         let (repo, place) = (&self.tree.repo, &self.tree.place);
         let name = format!("refs/heads/{branch}");
-        if repo.frozen()?.has_ref_files {
+        if repo.frozen_config()?.has_ref_files {
             let file = repo.common_dir().join(&name);
             if file.symlink_metadata().is_ok() {
-                repo.leave_branch(branch, self.tree.path())?;
+                repo.detach_other_worktrees(branch, self.tree.path())?;
             }
             refs::write_branch(repo.common_dir(), branch, commit)?;
-            return refs::replace(&place.git_dir.join("HEAD"), format!("ref: {name}\n").as_bytes());
+            return refs::replace_locked(
+                &place.git_dir.join("HEAD"),
+                format!("ref: {name}\n").as_bytes(),
+            );
         }
-        if repo.branch(branch)?.is_some() {
-            repo.leave_branch(branch, self.tree.path())?;
+        if repo.branch_tip(branch)?.is_some() {
+            repo.detach_other_worktrees(branch, self.tree.path())?;
         }
         let update = ["update-ref", "--no-deref", "-m", "prodigy: lease", &name, commit];
         self.tree.call(&update).run()?;
@@ -124,25 +134,25 @@ impl WorktreeSlot {
     /// Brings files and index to a commit.
     fn check_out(&self, commit: &str, kept: &[PathBuf]) -> Result<(), Error> {
         let index = self.shelter.path("index");
-        self.shelter.renew()?;
+        self.shelter.rewrite_config()?;
         let paths = IndexPaths::read(&index, commit.len() / 2).unwrap_or_default();
-        let swept = paths.sweep(self.tree.path(), kept);
+        let swept = paths.remove_untracked(self.tree.path(), kept);
         let read =
             || self.shelter.call(&["read-tree", "--reset", "-u", commit]).index(&index).run();
         if swept.and_then(|()| read()).is_err() {
             // Our own index may have been damaged by a full disk. Without one, every file is
             // made again.
             remove(&index)?;
-            IndexPaths::default().sweep(self.tree.path(), kept)?;
+            IndexPaths::default().remove_untracked(self.tree.path(), kept)?;
             read()?;
         }
-        install(&index, &self.tree.place.git_dir)
+        install_index(&index, &self.tree.place.git_dir)
     }
 }
 
 /// Gives the worktree a copy of our index.
 #[expect(clippy::disallowed_methods, reason = "after a loss of power the worktree is made again")]
-pub(super) fn install(index: &Path, admin: &Path) -> Result<(), Error> {
+pub(super) fn install_index(index: &Path, admin: &Path) -> Result<(), Error> {
     let lock = admin.join("index.lock");
     let copy = || -> io::Result<()> {
         let bytes = fs::read(index)?;

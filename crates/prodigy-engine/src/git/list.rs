@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, Repo, Worktree, command::shown};
+use super::{Error, Repo, Worktree, command::display_path};
 
 /// A working tree of a repository, as git lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,15 +24,16 @@ pub struct WorktreeInfo {
 impl Repo {
     /// Returns the working trees of the repository, the main one first.
     pub fn worktrees(&self) -> Result<Vec<WorktreeInfo>, Error> {
-        let fields = self.call(&["worktree", "list", "--porcelain", "-z"]).reading().fields()?;
+        let fields =
+            self.call(&["worktree", "list", "--porcelain", "-z"]).read_only().run_fields()?;
         let mut worktrees = Vec::new();
         for entry in fields.split(Vec::is_empty) {
             let value = |name: &[u8]| entry.iter().find_map(|field| field.strip_prefix(name));
             let Some(path) = value(b"worktree ") else { continue };
             worktrees.push(WorktreeInfo {
                 path: PathBuf::from(OsString::from_vec(path.to_vec())),
-                head: shown(value(b"HEAD ").unwrap_or_default()),
-                branch: value(b"branch refs/heads/").map(shown),
+                head: display_path(value(b"HEAD ").unwrap_or_default()),
+                branch: value(b"branch refs/heads/").map(display_path),
                 is_gone: value(b"prunable").is_some(),
             });
         }
@@ -45,32 +46,32 @@ impl Repo {
         if self.admin_dir(&path)?.is_none() {
             return Ok(None);
         }
-        self.registered(&path, branch).map(Some)
+        self.find_registered(&path, branch).map(Some)
     }
 
     /// Returns the branches of all jobs, sorted.
     pub fn job_branches(&self) -> Result<Vec<String>, Error> {
         let list = ["for-each-ref", "--format=%(refname)", "refs/heads/prodigy/"];
-        let text = self.call(&list).reading().text()?;
+        let text = self.call(&list).read_only().run_text()?;
         let branch = |name: &str| name.strip_prefix("refs/heads/").map(ToOwned::to_owned);
         Ok(text.lines().filter_map(branch).collect())
     }
 
     /// Returns how many commits of `tips` no branch or tag contains, the branches of jobs left out.
-    pub fn unmerged(&self, tips: &[&str]) -> Result<usize, Error> {
+    pub fn count_unmerged(&self, tips: &[&str]) -> Result<usize, Error> {
         let mut commits = Vec::new();
         for tip in tips {
-            commits.push(self.commit(tip)?);
+            commits.push(self.resolve_commit(tip)?);
         }
-        self.unmerged_commits(&commits)
+        self.count_unmerged_commits(&commits)
     }
 
     /// Returns a branch of the user's, local or of a remote repository, that contains a commit.
     pub fn branch_with(&self, commit: &str) -> Result<Option<String>, Error> {
-        let commit = self.commit(commit)?;
+        let commit = self.resolve_commit(commit)?;
         let contains = format!("--contains={commit}");
         let args = ["for-each-ref", "--format=%(refname)", &contains, "refs/heads", "refs/remotes"];
-        let text = self.call(&args).reading().text()?;
+        let text = self.call(&args).read_only().run_text()?;
         let branch = |name: &str| {
             if let Some(local) = name.strip_prefix("refs/heads/") {
                 return (!local.starts_with("prodigy/")).then(|| local.to_owned());
@@ -84,25 +85,25 @@ impl Repo {
     }
 
     /// Returns how many commits can be reached from `commits` and not from `tip`.
-    pub fn missing_from(&self, commits: &[String], tip: &str) -> Result<usize, Error> {
+    pub fn count_missing_from(&self, commits: &[String], tip: &str) -> Result<usize, Error> {
         let mut wanted = format!("^{tip}\n");
         for commit in commits {
             wanted.extend([commit, "\n"]);
         }
-        let call = self.call(&["rev-list", "--count", "--stdin"]).stdin(wanted).reading();
+        let call = self.call(&["rev-list", "--count", "--stdin"]).stdin(wanted).read_only();
         let unexpected = || Error::Unexpected { command: "rev-list".to_owned() };
-        call.text()?.parse().map_err(|_| unexpected())
+        call.run_text()?.parse().map_err(|_| unexpected())
     }
 
     /// Does what [`Self::unmerged`] does, for the full names of commits.
-    pub fn unmerged_commits(&self, commits: &[String]) -> Result<usize, Error> {
+    pub fn count_unmerged_commits(&self, commits: &[String]) -> Result<usize, Error> {
         if commits.is_empty() {
             return Ok(0);
         }
         let call = self.call(&["rev-list", "--count"]).args(commits);
         let others = ["--not", "--exclude=prodigy/*", "--branches", "--tags", "--remotes"];
-        let call = call.args(others).reading();
+        let call = call.args(others).read_only();
         let unexpected = || Error::Unexpected { command: "rev-list".to_owned() };
-        call.text()?.parse().map_err(|_| unexpected())
+        call.run_text()?.parse().map_err(|_| unexpected())
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use rustix::fs::OFlags;
 
 use super::Error;
-use crate::store::plainly;
+use crate::store::describe_refusal;
 
 /// Held while worktrees are added or removed and while a job is merged.
 ///
@@ -22,7 +22,7 @@ pub(super) struct RepoLock {
 
 impl RepoLock {
     /// Waits for the lock of the repository with this common directory.
-    pub(super) fn take(common_dir: &Path) -> Result<Self, Error> {
+    pub(super) fn acquire(common_dir: &Path) -> Result<Self, Error> {
         let path = common_dir.join("prodigy.lock");
         // An agent may have put a link or a pipe in its place.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -32,7 +32,7 @@ impl RepoLock {
             .write(true)
             .custom_flags(i32::try_from(flags.bits()).unwrap_or_default())
             .open(&path)
-            .map_err(plainly);
+            .map_err(describe_refusal);
         let file = file.map_err(Error::file("open", &path))?;
         file.lock().map_err(Error::file("lock", &path))?;
         Ok(Self { _file: file })

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 const SIGNS: usize = 7;
 
 /// Returns the lines of a file that look like conflict markers.
-pub(super) fn of(content: &[u8]) -> BTreeSet<&[u8]> {
+pub(super) fn conflict_markers(content: &[u8]) -> BTreeSet<&[u8]> {
     let lines = content.split(|byte| *byte == b'\n');
     lines
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
@@ -44,7 +44,7 @@ mod tests {
             "<<<<<<<<<<<< item",
             ">>>>>>> job\r",
         ] {
-            assert_eq!(of(format!("a\n{line}\nb").as_bytes()).len(), 1, "{line}");
+            assert_eq!(conflict_markers(format!("a\n{line}\nb").as_bytes()).len(), 1, "{line}");
         }
         for line in [
             "",
@@ -56,7 +56,7 @@ mod tests {
             "->>>>>>> job",
             "cat <<<<<<< item",
         ] {
-            assert!(of(format!("a\n{line}\nb").as_bytes()).is_empty(), "{line}");
+            assert!(conflict_markers(format!("a\n{line}\nb").as_bytes()).is_empty(), "{line}");
         }
     }
 }

@@ -9,10 +9,10 @@ use prodigy_core::event::CheckoutUpdate;
 
 use super::{
     Error, Repo,
-    command::{GitDirs, shown, split_fields},
+    command::{GitDirs, display_path, split_fields},
     lock::RepoLock,
     merge_settings::{FastForward, MergeSettings},
-    repo::as_prodigy,
+    repo::with_fallback_committer,
     update::{CheckoutSession, CheckoutUpdateOutcome},
 };
 
@@ -95,7 +95,7 @@ impl Repo {
         request: &MergeRequest,
         mut record: impl FnMut(CheckoutUpdate) -> Result<(), E>,
     ) -> Result<MergeOutcome, E> {
-        let _lock = RepoLock::take(self.common_dir())?;
+        let _lock = RepoLock::acquire(self.common_dir())?;
         let mut prepared = match self.prepare(request)? {
             Ok(prepared) => prepared,
             Err(outcome) => return Ok(outcome),
@@ -115,7 +115,7 @@ impl Repo {
             Err(reason) => return Ok(MergeOutcome::Refused { reason }),
         };
         for _ in 0..MOVES {
-            if self.branch(&request.target_branch)?.as_ref() != Some(&prepared.old) {
+            if self.branch_tip(&request.target_branch)?.as_ref() != Some(&prepared.old) {
                 // Nobody commits in the checkout while we hold its lock.
                 prepared = match self.prepare(request)? {
                     Ok(prepared) => prepared,
@@ -142,13 +142,14 @@ impl Repo {
         prepared: PreparedMerge,
     ) -> Result<MergeOutcome, Error> {
         let name = format!("refs/heads/{}", request.target_branch);
-        let note = request.note();
+        let note = request.reflog_message();
         let mut prepared = prepared;
         for _ in 0..MOVES {
             let PreparedMerge { old, new, .. } = &prepared;
             let update = self.call(&["update-ref", "-m", &note, &name, new, old]).durable();
             let Err(error) = update.run() else { return Ok(prepared.outcome()) };
-            let now = self.branch(&request.target_branch)?.unwrap_or_else(|| absent(new));
+            let now =
+                self.branch_tip(&request.target_branch)?.unwrap_or_else(|| null_object_id(new));
             if now == *old {
                 let reason = format!("git cannot move `{}`: {error}", request.target_branch);
                 return Ok(MergeOutcome::Refused { reason });
@@ -166,16 +167,16 @@ impl Repo {
         &self,
         request: &MergeRequest,
     ) -> Result<Result<PreparedMerge, MergeOutcome>, Error> {
-        let source = self.branch(&request.source_branch)?;
+        let source = self.branch_tip(&request.source_branch)?;
         let no_source = || Error::NoSuchBranch { branch: request.source_branch.clone() };
         let source = source.ok_or_else(no_source)?;
-        let base = self.commit(&request.base_commit)?;
-        let Some(old) = self.branch(&request.target_branch)? else {
+        let base = self.resolve_commit(&request.base_commit)?;
+        let Some(old) = self.branch_tip(&request.target_branch)? else {
             if !request.is_named {
                 return Ok(Err(MergeOutcome::TargetMissing));
             }
             let commits = self.commits_between(&base, &source)?.len();
-            return Ok(Ok(PreparedMerge { old: absent(&source), new: source, commits }));
+            return Ok(Ok(PreparedMerge { old: null_object_id(&source), new: source, commits }));
         };
         if source == base || self.is_ancestor(&source, &old)? {
             return Ok(Err(MergeOutcome::UpToDate));
@@ -186,7 +187,7 @@ impl Repo {
         let commits = self.commits_between(&old, &source)?.len();
         let settings = MergeSettings::read(self)?;
         let can_fast_forward = self.is_ancestor(&old, &source)?;
-        let is_guarded = self.differ_in(&old, &source, &request.guarded)?;
+        let is_guarded = self.files_differ(&old, &source, &request.guarded)?;
         if can_fast_forward && !is_guarded && settings.fast_forward != FastForward::Never {
             return Ok(Ok(PreparedMerge { old, new: source, commits }));
         }
@@ -200,23 +201,24 @@ impl Repo {
             return Ok(Err(MergeOutcome::Refused { reason }));
         }
         let args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
-        let output = self.call(&args).args([&old, &source]).durable().or(&[1]).run()?;
+        let output = self.call(&args).args([&old, &source]).durable().accept_codes(&[1]).run()?;
         let mut fields = split_fields(&output.stdout).into_iter();
         let unexpected = || Error::Unexpected { command: "merge-tree".to_owned() };
-        let tree = shown(&fields.next().ok_or_else(unexpected)?);
+        let tree = display_path(&fields.next().ok_or_else(unexpected)?);
         if output.status == 1 {
-            let paths = fields.map(|path| shown(&path)).collect();
+            let paths = fields.map(|path| display_path(&path)).collect();
             return Ok(Err(MergeOutcome::Conflict { paths }));
         }
         let args = ["commit-tree", "-p", &old, "-p", &source, "-F", "-"];
         let call = self.call(&args).stdin(request.message.as_str()).durable();
-        let call = if self.identity().is_ok() { call } else { as_prodigy(call) };
-        match settings.sign(call).args([&tree]).text() {
+        let call =
+            if self.check_committer().is_ok() { call } else { with_fallback_committer(call) };
+        match settings.sign(call).args([&tree]).run_text() {
             Ok(new) => Ok(Ok(PreparedMerge { old, new, commits })),
             Err(error) if settings.is_signed() => {
                 let reason = format!(
                     "`commit.gpgsign` is set, and the merge commit could not be signed: {}",
-                    explained(&error)
+                    error_chain(&error)
                 );
                 Ok(Err(MergeOutcome::Refused { reason }))
             }
@@ -233,7 +235,7 @@ impl Repo {
         for (at, worktree) in self.worktrees()?.into_iter().enumerate() {
             let place = || match at {
                 0 => Ok(Some(self.main.clone())),
-                _ => self.place_of(&worktree.path),
+                _ => self.work_tree_at(&worktree.path),
             };
             if worktree.branch.as_deref() == Some(branch) {
                 if let Some(place) = place()?.filter(|_| !worktree.is_gone) {
@@ -247,16 +249,16 @@ impl Repo {
     }
 
     /// Returns all working trees that are there.
-    pub(super) fn places(&self) -> Result<Vec<GitDirs>, Error> {
+    pub(super) fn work_trees(&self) -> Result<Vec<GitDirs>, Error> {
         let mut places = vec![self.main.clone()];
         for worktree in self.worktrees()?.into_iter().skip(1) {
-            places.extend(self.place_of(&worktree.path)?);
+            places.extend(self.work_tree_at(&worktree.path)?);
         }
         Ok(places)
     }
 
     /// Returns a working tree by its directory; `None` if there is none.
-    pub(super) fn place_of(&self, path: &Path) -> Result<Option<GitDirs>, Error> {
+    pub(super) fn work_tree_at(&self, path: &Path) -> Result<Option<GitDirs>, Error> {
         if path == self.root() {
             return Ok(Some(self.main.clone()));
         }
@@ -269,13 +271,13 @@ impl Repo {
 
 impl MergeRequest {
     /// Returns the line that the branch's log gets.
-    pub(super) fn note(&self) -> String {
+    pub(super) fn reflog_message(&self) -> String {
         format!("prodigy: merge {}", self.source_branch)
     }
 }
 
 /// Returns the name that git has for no commit, as long as that of a commit.
-fn absent(commit: &str) -> String {
+fn null_object_id(commit: &str) -> String {
     "0".repeat(commit.len())
 }
 
@@ -292,7 +294,7 @@ fn is_rebased(git_dir: &Path, name: &str) -> bool {
 }
 
 /// Returns an error with its causes, in one line.
-fn explained(error: &Error) -> String {
+fn error_chain(error: &Error) -> String {
     let mut parts = vec![error.to_string()];
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {

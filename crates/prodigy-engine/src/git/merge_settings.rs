@@ -60,7 +60,7 @@ impl MergeSettings {
     /// Reads the settings as they are now.
     pub(super) fn read(repo: &Repo) -> Result<Self, Error> {
         let list = ["config", "--list", "--includes", "--show-scope", "-z"];
-        let fields = repo.call(&list).reading().fields()?;
+        let fields = repo.call(&list).read_only().run_fields()?;
         let mut found: Vec<(bool, String, String)> = Vec::new();
         let mut fields = fields.iter();
         while let (Some(scope), Some(setting)) = (fields.next(), fields.next()) {
@@ -97,7 +97,7 @@ impl MergeSettings {
     /// Makes a call of `commit-tree` sign, if that is wanted.
     pub(super) fn sign<'a>(&self, call: GitCommand<'a>) -> GitCommand<'a> {
         let Some(SigningOptions { option, settings }) = &self.signing else { return call };
-        let mut call = call.args([option]).within(SIGNING);
+        let mut call = call.args([option]).with_timeout(SIGNING);
         // Whatever would ask somebody finds no terminal and no screen.
         for name in ["GPG_TTY", "DISPLAY", "WAYLAND_DISPLAY", "SSH_ASKPASS"] {
             call = call.env(name, "");
@@ -136,7 +136,7 @@ impl SigningOptions {
 
 /// Returns the name and address of the committer, by which a key is found.
 fn committer(repo: &Repo) -> Result<Option<String>, Error> {
-    let text = repo.call(&["var", "GIT_COMMITTER_IDENT"]).text()?;
+    let text = repo.call(&["var", "GIT_COMMITTER_IDENT"]).run_text()?;
     Ok(text.rsplitn(3, ' ').nth(2).map(ToOwned::to_owned))
 }
 

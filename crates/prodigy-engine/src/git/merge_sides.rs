@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Error, WorktreeSlot,
-    command::shown,
+    command::display_path,
     resolve::{OpenMerge, TreeEntry},
 };
 
@@ -36,7 +36,7 @@ impl ConflictSides {
     }
 
     /// Returns the side that a path is not like, and whose it is, if it is exactly like the other.
-    fn other(&self, now: Option<&TreeEntry>) -> Option<(&'static str, Option<&TreeEntry>)> {
+    fn dropped_side(&self, now: Option<&TreeEntry>) -> Option<(&'static str, Option<&TreeEntry>)> {
         let (ours, theirs) = (self.ours.as_ref(), self.theirs.as_ref());
         let object = |entry: Option<&TreeEntry>| entry.map(|entry| entry.object.clone());
         if object(ours) == object(theirs) {
@@ -52,25 +52,29 @@ impl ConflictSides {
 impl DroppedChanges {
     /// Says which changes are gone that could have been kept.
     pub(super) fn avoidable(&self) -> Option<String> {
-        sentence(&self.avoidable)
+        describe_paths(&self.avoidable)
     }
 
     /// Says which changes are gone that could not be kept beside those of the other side.
     pub(super) fn unavoidable(&self) -> Option<String> {
-        sentence(&self.unavoidable)
+        describe_paths(&self.unavoidable)
     }
 }
 
 impl WorktreeSlot {
     /// Looks for paths in conflict that a tree has exactly as one side has them.
-    pub(super) fn dropped(&self, merge: &OpenMerge, tree: &str) -> Result<DroppedChanges, Error> {
+    pub(super) fn find_dropped_changes(
+        &self,
+        merge: &OpenMerge,
+        tree: &str,
+    ) -> Result<DroppedChanges, Error> {
         let mut dropped = DroppedChanges::default();
         for (path, sides) in &merge.sides {
             let now = self.entry(tree, path)?;
-            let Some((whose, other)) = sides.other(now.as_ref()) else {
+            let Some((whose, other)) = sides.dropped_side(now.as_ref()) else {
                 if self.is_emptied(sides, now.as_ref())? {
                     let paths = dropped.avoidable.entry("both sides'").or_default();
-                    paths.push(format!("`{}`", shown(path)));
+                    paths.push(format!("`{}`", display_path(path)));
                 }
                 continue;
             };
@@ -79,7 +83,7 @@ impl WorktreeSlot {
                 Some(false) => &mut dropped.avoidable,
                 None => &mut dropped.unavoidable,
             };
-            paths.entry(whose).or_default().push(format!("`{}`", shown(path)));
+            paths.entry(whose).or_default().push(format!("`{}`", display_path(path)));
         }
         Ok(dropped)
     }
@@ -133,7 +137,7 @@ fn lines(text: &[u8]) -> BTreeSet<&[u8]> {
     lines.filter(|line| !line.is_empty()).collect()
 }
 
-fn sentence(paths: &BTreeMap<&'static str, Vec<String>>) -> Option<String> {
+fn describe_paths(paths: &BTreeMap<&'static str, Vec<String>>) -> Option<String> {
     let one = |(whose, paths): (&&str, &Vec<String>)| {
         format!("{whose} changes of {} are gone", paths.join(", "))
     };

@@ -12,10 +12,10 @@ use std::{
 
 use super::{
     Error, Repo,
-    command::{shown, split_fields},
-    plumbing::{CommitHeader, GitPlumbing, unexpected},
+    command::{display_path, split_fields},
+    plumbing::{CommitHeader, GitPlumbing, unexpected_output},
     refs,
-    repo::as_prodigy,
+    repo::with_fallback_committer,
     tree::{is_hash, remove},
 };
 
@@ -101,7 +101,7 @@ impl ItemMerger {
         // A loss of power leaves locks behind; the branch is the job's, and nobody else moves it.
         remove(&repo.common_dir().join(format!("refs/heads/{branch}.lock")))?;
         let no_branch = || Error::NoSuchBranch { branch: branch.to_owned() };
-        let tip = repo.branch(branch)?.ok_or_else(no_branch)?;
+        let tip = repo.branch_tip(branch)?.ok_or_else(no_branch)?;
         Ok(Self {
             plumbing: GitPlumbing::new(repo, branch)?,
             branch: branch.to_owned(),
@@ -115,7 +115,7 @@ impl ItemMerger {
     }
 
     /// Returns whether the branch was deleted and put back since this was asked last.
-    pub fn was_deleted(&mut self) -> bool {
+    pub fn take_branch_restored(&mut self) -> bool {
         std::mem::take(&mut self.was_deleted)
     }
 
@@ -158,7 +158,7 @@ impl ItemMerger {
                     return Ok(ItemMergeOutcome::Merged { tip: self.tip.clone() });
                 }
                 Err(error) => {
-                    let tip = self.plumbing.repo.branch(&self.branch)?;
+                    let tip = self.plumbing.repo.branch_tip(&self.branch)?;
                     if tip.as_ref() == Some(&self.tip) || tries == MOVES {
                         return Err(error);
                     }
@@ -167,7 +167,7 @@ impl ItemMerger {
                         self.contained.clear();
                         self.move_to(tip);
                     } else {
-                        self.plumbing.repo.put_branch_back(&self.branch, &self.tip)?;
+                        self.plumbing.repo.restore_branch(&self.branch, &self.tip)?;
                         self.was_deleted = true;
                     }
                 }
@@ -186,7 +186,7 @@ impl ItemMerger {
         let found = refs::read_branch(repo.common_dir(), branch);
         let found = match found {
             Some(found) => Some(found),
-            None => repo.branch(branch)?,
+            None => repo.branch_tip(branch)?,
         };
         let Some(tip) = found else { return Ok(()) };
         let is_contained = recorded == Some(tip.as_str())
@@ -211,21 +211,22 @@ impl ItemMerger {
         if tip == request.base && self.descends(commit, item, &tip)? {
             return Ok(ItemMergePlan::Commit(commit.clone()));
         }
-        self.plumbing.shelter.renew()?;
+        self.plumbing.shelter.rewrite_config()?;
         let args = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
-        let call = self.plumbing.shelter.call(&args).args([&tip, commit]).durable().or(&[1]);
+        let call =
+            self.plumbing.shelter.call(&args).args([&tip, commit]).durable().accept_codes(&[1]);
         // The user's attributes are those of the branch; there are no files to read them from.
         let output = match call.env("GIT_ATTR_SOURCE", &tip).run() {
             Ok(output) => output,
             Err(error) => return self.explain(error, commit).map(ItemMergePlan::Ends),
         };
         let mut fields = split_fields(&output.stdout).into_iter();
-        let tree = shown(&fields.next().ok_or_else(|| unexpected("merge-tree"))?);
+        let tree = display_path(&fields.next().ok_or_else(|| unexpected_output("merge-tree"))?);
         if output.status == 1 {
-            let paths = fields.map(|path| shown(&path)).collect();
+            let paths = fields.map(|path| display_path(&path)).collect();
             return Ok(ItemMergePlan::Ends(ItemMergeOutcome::Conflict { paths }));
         }
-        let old = self.plumbing.commit(&tip)?.ok_or_else(|| unexpected("cat-file"))?;
+        let old = self.plumbing.commit(&tip)?.ok_or_else(|| unexpected_output("cat-file"))?;
         // Merging what is contained changes nothing; so does merging the same change twice.
         if tree == old.tree && self.is_ancestor(commit, &tip)? {
             self.remember(commit);
@@ -271,13 +272,13 @@ impl ItemMerger {
 
     fn is_ancestor(&self, older: &str, newer: &str) -> Result<bool, Error> {
         let args = ["merge-base", "--is-ancestor", older, newer];
-        Ok(self.plumbing.shelter.call(&args).or(&[1]).run()?.status == 0)
+        Ok(self.plumbing.shelter.call(&args).accept_codes(&[1]).run()?.status == 0)
     }
 
     /// Returns whether everything is there that a commit adds to the branch.
     fn is_whole(&self, commit: &str) -> Result<bool, Error> {
         let args = ["rev-list", "--objects", "--quiet", commit, "--not", &self.tip];
-        let call = self.plumbing.shelter.call(&args).or(&[1, 128]);
+        let call = self.plumbing.shelter.call(&args).accept_codes(&[1, 128]);
         Ok(call.run()?.status == 0)
     }
 
@@ -298,11 +299,11 @@ impl CommitIdentity {
     /// Asks git who the user is, or makes somebody up so that results are not lost.
     fn find(repo: &Repo, variable: &str) -> Result<Self, Error> {
         let call = || repo.call(&["var", variable]);
-        let text = call().text().or_else(|_| as_prodigy(call()).text())?;
+        let text = call().run_text().or_else(|_| with_fallback_committer(call()).run_text())?;
         // The time comes before the zone.
         let mut parts = text.rsplitn(3, ' ');
         let (zone, who) = (parts.next(), parts.nth(1));
-        let (Some(zone), Some(who)) = (zone, who) else { return Err(unexpected("var")) };
+        let (Some(zone), Some(who)) = (zone, who) else { return Err(unexpected_output("var")) };
         Ok(Self { who: who.to_owned(), zone: zone.to_owned() })
     }
 }

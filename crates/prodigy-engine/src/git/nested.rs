@@ -13,13 +13,13 @@ use super::{
 /// It would run `git status` there, with that repository's filters, and no setting keeps it
 /// from that. What is not on the index is added by the commit it stands at, which is all
 /// that is recorded of it anyway. `hash` is how many bytes the name of an object has.
-pub(super) fn leave_out<'a>(
+pub(super) fn remove_nested_repos<'a>(
     call: impl Fn(&[&str]) -> GitCommand<'a>,
     index: &Path,
     root: &Path,
     hash: usize,
 ) -> Result<(), Error> {
-    let paths = match IndexPaths::populated(index, hash, root) {
+    let paths = match IndexPaths::checked_out_submodules(index, hash, root) {
         Some(found) => {
             let paths = found.iter().map(|path| [path.as_os_str().as_encoded_bytes(), b"\0"]);
             paths.flatten().collect::<Vec<_>>().concat()

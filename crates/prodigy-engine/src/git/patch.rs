@@ -8,7 +8,7 @@ use super::{
     Error, Repo, WorktreeSlot, WorktreeStatus,
     command::{GitCommand, split_fields},
     nested,
-    shelter::quoted,
+    shelter::quote_path_list_entry,
     tree::remove,
 };
 use crate::process;
@@ -59,7 +59,7 @@ impl WorktreeSlot {
         if self.size_of(left) > MOST_READ {
             return Ok(None);
         }
-        self.shelter.renew()?;
+        self.shelter.rewrite_config()?;
         let objects = self.shelter.path("scratch-objects");
         remove(&objects)?;
         fs::create_dir(&objects).map_err(Error::file("create", &objects))?;
@@ -79,16 +79,16 @@ impl WorktreeSlot {
     ) -> Result<Patch, Error> {
         let head = &left.head;
         let index = match self.copy_of_index() {
-            Err(Error::Failed { .. }) => self.index_of(head)?,
+            Err(Error::Failed { .. }) => self.write_index(head)?,
             other => other?,
         };
         let call = |args: &[&str]| self.scratch(args, objects).index(&index);
-        nested::leave_out(call, &index, self.tree.path(), head.len() / 2)?;
+        nested::remove_nested_repos(call, &index, self.tree.path(), head.len() / 2)?;
         let kept = self.kept.iter().filter_map(|path| path.to_str());
         let mut paths = vec![".".to_owned()];
-        paths.extend(kept.map(left_out));
+        paths.extend(kept.map(exclude_pathspec));
         let add = ["add", "--all", "--sparse", "--ignore-errors", "--"];
-        call(&add).args(&paths).or(&[1]).run()?;
+        call(&add).args(&paths).accept_codes(&[1]).run()?;
         let diff = |paths: &[String]| -> Result<Vec<u8>, Error> {
             let diff = call(&["diff-index", "--cached"]).args(PLAIN).args([head, "--"]).args(paths);
             Ok(diff.run()?.stdout)
@@ -101,7 +101,7 @@ impl WorktreeSlot {
             hidden = secret_files(self.tree.path(), &counted, mask);
         }
         if !hidden.is_empty() {
-            paths.extend(hidden.iter().map(|path| left_out(path)));
+            paths.extend(hidden.iter().map(|path| exclude_pathspec(path)));
             bytes = diff(&paths)?;
         }
         Ok(Patch { bytes: masked(mask, bytes), left_out: hidden })
@@ -122,7 +122,7 @@ impl WorktreeSlot {
         self.shelter
             .call(args)
             .env("GIT_OBJECT_DIRECTORY", objects)
-            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&of_repo))
+            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quote_path_list_entry(&of_repo))
     }
 }
 
@@ -149,7 +149,7 @@ pub(super) fn patch_between(
         hidden = secret_files(work_tree, &repo.call(&count).run()?.stdout, mask);
     }
     if !hidden.is_empty() {
-        paths.extend(hidden.iter().map(|path| left_out(path)));
+        paths.extend(hidden.iter().map(|path| exclude_pathspec(path)));
         bytes = diff(&paths)?.unwrap_or_default();
     }
     let patch = Patch { bytes: masked(mask, bytes), left_out: hidden };
@@ -170,7 +170,7 @@ fn secret_files(work_tree: &Path, counted: &[u8], mask: &Mask) -> Vec<String> {
 }
 
 /// Returns what tells git to leave out a path.
-pub(super) fn left_out(path: &str) -> String {
+pub(super) fn exclude_pathspec(path: &str) -> String {
     format!(":(exclude,literal){path}")
 }
 

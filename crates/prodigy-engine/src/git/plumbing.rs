@@ -32,23 +32,23 @@ pub(super) struct GitPlumbing {
 
 impl GitPlumbing {
     pub(super) fn new(repo: &Repo, branch: &str) -> Result<Self, Error> {
-        let shelter = IsolatedGitDir::of_branch(repo, branch)?;
+        let shelter = IsolatedGitDir::for_branch(repo, branch)?;
         Ok(Self { repo: repo.clone(), shelter, objects: None, hasher: None, references: None })
     }
 
     /// Reads a commit; `None` if there is no such commit.
     pub(super) fn commit(&mut self, hash: &str) -> Result<Option<CommitHeader>, Error> {
         let shelter = &self.shelter;
-        let start = || shelter.call(&["cat-file", "--batch"]).start();
+        let start = || shelter.call(&["cat-file", "--batch"]).spawn_coprocess();
         ask(&mut self.objects, "cat-file", start, |objects| {
-            objects.tell(format!("{hash}\n").as_bytes())?;
-            let line = objects.line()?;
+            objects.write(format!("{hash}\n").as_bytes())?;
+            let line = objects.read_line()?;
             let line = String::from_utf8_lossy(&line);
             let mut words = line.split(' ').skip(1);
             let (kind, size) = (words.next(), words.next().and_then(|size| size.parse().ok()));
             let Some(size) = size else { return Ok(None) };
-            let mut content = objects.bytes(size)?;
-            objects.bytes(1)?;
+            let mut content = objects.read_bytes(size)?;
+            objects.read_bytes(1)?;
             let is_commit = kind == Some("commit");
             content.truncate(content.windows(2).position(|two| two == b"\n\n").unwrap_or(size));
             let header = || CommitHeader::parse(&String::from_utf8_lossy(&content));
@@ -62,14 +62,14 @@ impl GitPlumbing {
         let path = self.shelter.path("commit");
         let shelter = &self.shelter;
         let args = ["hash-object", "-t", "commit", "-w", "--no-filters", "--stdin-paths"];
-        let start = || shelter.call(&args).durable().start();
+        let start = || shelter.call(&args).durable().spawn_coprocess();
         let hash = ask(&mut self.hasher, "hash-object", start, |hasher| {
-            hasher.tell(path.as_os_str().as_encoded_bytes())?;
-            hasher.tell(b"\n")?;
-            Ok(String::from_utf8_lossy(&hasher.line()?).into_owned())
+            hasher.write(path.as_os_str().as_encoded_bytes())?;
+            hasher.write(b"\n")?;
+            Ok(String::from_utf8_lossy(&hasher.read_line()?).into_owned())
         })?;
         fs::remove_file(&path).map_err(Error::file("remove", &path))?;
-        if is_hash(&hash) { Ok(hash) } else { Err(unexpected("hash-object")) }
+        if is_hash(&hash) { Ok(hash) } else { Err(unexpected_output("hash-object")) }
     }
 
     /// Moves a reference from one commit to another; fails if it is not at the old one.
@@ -84,21 +84,21 @@ impl GitPlumbing {
 
     fn transact(&mut self, command: &str) -> Result<(), Error> {
         let repo = &self.repo;
-        let (began, _record) = (clock::now(), repo.git.begin());
+        let (began, _record) = (clock::now(), repo.git.record_start());
         // What is in the place of a branch is replaced, not what it may lead to.
         let args = ["update-ref", "-m", "prodigy: merge", "--no-deref", "--stdin"];
-        let start = || repo.call(&args).durable().start();
+        let start = || repo.call(&args).durable().spawn_coprocess();
         let asked = ask(&mut self.references, "update-ref", start, |references| {
-            references.tell(format!("start\n{command}\nprepare\ncommit\n").as_bytes())?;
+            references.write(format!("start\n{command}\nprepare\ncommit\n").as_bytes())?;
             for _ in ["start", "prepare", "commit"] {
-                references.line()?;
+                references.read_line()?;
             }
             Ok(())
         });
         // The program that stays ends without a word; one that is called once says why.
         let refused = asked.is_err();
         if refused {
-            stale::remove_stale(&self.repo.main, |lock| lock.is_since(began.into()))?;
+            stale::remove_stale(&self.repo.main, |lock| lock.created_since(began.into()))?;
             self.repo.call(&args).stdin(format!("{command}\n")).durable().run()?;
         }
         Ok(())
@@ -140,6 +140,6 @@ fn ask<T>(
     Ok(answer)
 }
 
-pub(super) fn unexpected(command: &str) -> Error {
+pub(super) fn unexpected_output(command: &str) -> Error {
     Error::Unexpected { command: command.to_owned() }
 }

@@ -24,12 +24,13 @@ struct CommitOrigin {
 
 impl Repo {
     /// Returns the content of a file in a commit, or `None` if the commit does not have it.
-    pub fn file_in(&self, commit: &str, path: &str) -> Result<Option<Vec<u8>>, Error> {
+    pub fn read_file_at(&self, commit: &str, path: &str) -> Result<Option<Vec<u8>>, Error> {
         if path.contains('\0') {
             return Ok(None);
         }
         let object = format!("{commit}:{path}");
-        let output = self.call(&["cat-file", "blob", &object]).or(&[1, 128]).reading().run()?;
+        let output =
+            self.call(&["cat-file", "blob", &object]).accept_codes(&[1, 128]).read_only().run()?;
         Ok((output.status == 0).then_some(output.stdout))
     }
 
@@ -42,7 +43,8 @@ impl Repo {
         let mut at = tip.to_owned();
         for _ in 0..DEEPEST {
             let args = ["rev-list", "--max-count=1", "--first-parent", &at, "--", path];
-            let commit = self.call(&args).env("GIT_LITERAL_PATHSPECS", "1").reading().text()?;
+            let commit =
+                self.call(&args).env("GIT_LITERAL_PATHSPECS", "1").read_only().run_text()?;
             if commit.is_empty() {
                 return Ok(None);
             }
@@ -51,10 +53,10 @@ impl Repo {
                 return Ok(Some(JobChange { commit, job }));
             }
             // A merge by a person: who changed it is found in the branch that it brought in.
-            let content = self.file_in(&commit, path)?;
+            let content = self.read_file_at(&commit, path)?;
             let mut brought = None;
             for parent in parents.iter().skip(1) {
-                if self.file_in(parent, path)? == content {
+                if self.read_file_at(parent, path)? == content {
                     brought = Some(parent.clone());
                     break;
                 }
@@ -76,7 +78,7 @@ impl Repo {
             trailer("Prodigy-Idempotency-Key")
         );
         let args = ["log", "--max-count=1", "--no-walk", &format, commit];
-        let text = self.call(&args).reading().text()?;
+        let text = self.call(&args).read_only().run_text()?;
         let mut lines = text.lines();
         let parents = lines.next().unwrap_or_default();
         let parents = parents.split_whitespace().map(str::to_owned).collect();
@@ -84,13 +86,18 @@ impl Repo {
         let job = lines.next().map(of_job).filter(|job| !job.is_empty());
         let of_key = |text: &str| of_job(text).split(':').next().unwrap_or_default().to_owned();
         let key = lines.next().map(of_key).filter(|job| !job.is_empty());
-        Ok(CommitOrigin { parents, job: job.or(key).map(|job| JobId::of_text(&job)) })
+        Ok(CommitOrigin { parents, job: job.or(key).map(|job| JobId::from_text(&job)) })
     }
 
     /// Returns whether two commits differ in one of some files.
-    pub(super) fn differ_in(&self, old: &str, new: &str, files: &[String]) -> Result<bool, Error> {
+    pub(super) fn files_differ(
+        &self,
+        old: &str,
+        new: &str,
+        files: &[String],
+    ) -> Result<bool, Error> {
         for file in files {
-            if self.file_in(old, file)? != self.file_in(new, file)? {
+            if self.read_file_at(old, file)? != self.read_file_at(new, file)? {
                 return Ok(true);
             }
         }
@@ -107,8 +114,8 @@ impl Repo {
     ) -> Result<Vec<String>, Error> {
         let not = known.iter().map(|commit| format!("^{commit}"));
         let most = format!("--max-count={most}");
-        let call = self.call(&["rev-list", &most, tip]).args(not).args(["--"]).reading();
-        Ok(call.text()?.lines().map(str::to_owned).collect())
+        let call = self.call(&["rev-list", &most, tip]).args(not).args(["--"]).read_only();
+        Ok(call.run_text()?.lines().map(str::to_owned).collect())
     }
 
     /// Returns whether a commit is a merge by which prodigy brought in the work of a job.

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use prodigy_core::event::WorktreeSnapshot;
 
-use super::{Error, WorktreeSlot, nested, repo::as_prodigy, tree::remove};
+use super::{Error, WorktreeSlot, nested, repo::with_fallback_committer, tree::remove};
 
 impl WorktreeSlot {
     /// Records HEAD, the index and all files that are not ignored under the name `reference`,
@@ -13,14 +13,14 @@ impl WorktreeSlot {
     /// Its parent is HEAD, its directories `index` and `files` are the rest. Files that may
     /// not be read are left out, and an index in the middle of a merge is recorded as if
     /// nothing were staged.
-    pub fn record(&self, reference: &str, attempt: u32) -> Result<String, Error> {
-        let commit = self.make_record()?;
-        self.tree.repo.name_record(reference, attempt, &commit)
+    pub fn save_to_ref(&self, reference: &str, attempt: u32) -> Result<String, Error> {
+        let commit = self.create_snapshot_commit()?;
+        self.tree.repo.create_unique_ref(reference, attempt, &commit)
     }
 
     /// Records the same as [`WorktreeSlot::record`] under a name that may have been used before.
-    pub fn record_over(&self, reference: &str) -> Result<String, Error> {
-        let commit = self.make_record()?;
+    pub fn save_over_ref(&self, reference: &str) -> Result<String, Error> {
+        let commit = self.create_snapshot_commit()?;
         let update = ["update-ref", "--no-deref", reference, &commit];
         self.tree.repo.call(&update).durable().run()?;
         Ok(reference.to_owned())
@@ -28,18 +28,19 @@ impl WorktreeSlot {
 
     /// Brings HEAD, the index and all files that are not ignored back to a record; without such
     /// a record everything stays as it is.
-    pub fn restore_record(&self, reference: &str) -> Result<(), Error> {
-        match self.recorded(reference)? {
+    pub fn restore_from_ref(&self, reference: &str) -> Result<(), Error> {
+        match self.snapshot_at_ref(reference)? {
             Some(snapshot) => self.tree.restore(&snapshot),
             None => Ok(()),
         }
     }
 
     /// Returns what a record holds, if there is one of that name.
-    pub fn recorded(&self, reference: &str) -> Result<Option<WorktreeSnapshot>, Error> {
+    pub fn snapshot_at_ref(&self, reference: &str) -> Result<Option<WorktreeSnapshot>, Error> {
         let repo = &self.tree.repo;
-        let parse =
-            |object: &str| repo.call(&["rev-parse", "--verify", "--quiet", object]).or(&[1]).text();
+        let parse = |object: &str| {
+            repo.call(&["rev-parse", "--verify", "--quiet", object]).accept_codes(&[1]).run_text()
+        };
         let head = parse(&format!("{reference}^"))?;
         if head.is_empty() {
             return Ok(None);
@@ -49,29 +50,34 @@ impl WorktreeSlot {
         Ok(Some(WorktreeSnapshot { head, index, files }))
     }
 
-    fn make_record(&self) -> Result<String, Error> {
+    fn create_snapshot_commit(&self) -> Result<String, Error> {
         let head = self.head()?;
-        self.shelter.renew()?;
+        self.shelter.rewrite_config()?;
         let index = match self.copy_of_index() {
-            Err(Error::Failed { .. }) => self.index_of(&head)?,
+            Err(Error::Failed { .. }) => self.write_index(&head)?,
             other => other?,
         };
-        let staged =
-            self.shelter.call(&["write-tree"]).index(&index).durable().or(&[128]).text()?;
+        let staged = self
+            .shelter
+            .call(&["write-tree"])
+            .index(&index)
+            .durable()
+            .accept_codes(&[128])
+            .run_text()?;
         let staged = if staged.is_empty() {
-            self.shelter.call(&["rev-parse", "--verify", &format!("{head}^{{tree}}")]).text()?
+            self.shelter.call(&["rev-parse", "--verify", &format!("{head}^{{tree}}")]).run_text()?
         } else {
             staged
         };
         let call = |args: &[&str]| self.shelter.call(args).index(&index);
-        nested::leave_out(call, &index, self.tree.path(), head.len() / 2)?;
+        nested::remove_nested_repos(call, &index, self.tree.path(), head.len() / 2)?;
         let add = ["add", "--all", "--sparse", "--ignore-errors"];
-        self.shelter.call(&add).index(&index).durable().or(&[1]).run()?;
-        let files = self.shelter.call(&["write-tree"]).index(&index).durable().text()?;
+        self.shelter.call(&add).index(&index).durable().accept_codes(&[1]).run()?;
+        let files = self.shelter.call(&["write-tree"]).index(&index).durable().run_text()?;
         let entries = format!("040000 tree {files}\tfiles\n040000 tree {staged}\tindex\n");
-        let tree = self.shelter.call(&["mktree"]).stdin(entries).durable().text()?;
+        let tree = self.shelter.call(&["mktree"]).stdin(entries).durable().run_text()?;
         let commit = ["commit-tree", "-p", &head, "-m", "prodigy record", &tree];
-        as_prodigy(self.shelter.call(&commit)).durable().text()
+        with_fallback_committer(self.shelter.call(&commit)).durable().run_text()
     }
 
     /// Returns a copy of the worktree's index that git can read.

@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     Error,
-    shelter::read_plain,
+    shelter::read_regular_or_empty,
     tree::{is_hash, remove},
 };
 
@@ -34,7 +34,7 @@ pub(super) fn is_branch_name(name: &str) -> bool {
 
 /// Returns where a branch stands if it has a file of its own.
 pub(super) fn read_branch(common_dir: &Path, branch: &str) -> Option<String> {
-    let text = read_plain(&common_dir.join("refs/heads").join(branch)).ok()?;
+    let text = read_regular_or_empty(&common_dir.join("refs/heads").join(branch)).ok()?;
     let text = String::from_utf8(text).ok()?;
     let hash = text.strip_suffix('\n')?;
     is_hash(hash).then(|| hash.to_owned())
@@ -46,7 +46,7 @@ pub(super) fn write_branch(common_dir: &Path, branch: &str, commit: &str) -> Res
     let mut tries = 1;
     loop {
         make_directories(common_dir, path.parent().unwrap_or(common_dir))?;
-        match replace(&path, format!("{commit}\n").as_bytes()) {
+        match replace_locked(&path, format!("{commit}\n").as_bytes()) {
             // Git removes directories that have become empty.
             Err(Error::File { source, .. })
                 if source.kind() == io::ErrorKind::NotFound && tries < TRIES =>
@@ -60,7 +60,7 @@ pub(super) fn write_branch(common_dir: &Path, branch: &str, commit: &str) -> Res
 
 /// Replaces one of git's files, by way of its lock.
 #[expect(clippy::disallowed_methods, reason = "git's own way; after a loss of power it is redone")]
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+pub(super) fn replace_locked(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut lock = path.as_os_str().to_owned();
     lock.push(".lock");
     let lock = PathBuf::from(lock);

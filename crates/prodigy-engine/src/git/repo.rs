@@ -11,7 +11,7 @@ use prodigy_core::ids::{RepoName, safe_name};
 
 use super::{
     Error, Git,
-    command::{GitCommand, GitDirs, shown},
+    command::{GitCommand, GitDirs, display_path},
     shelter::FrozenConfig,
     tree::is_hash,
 };
@@ -64,8 +64,9 @@ impl Repo {
         let main = main_tree(&git, &path)?;
         let here = main.clone();
         let mut repo = Self { git, main, here, frozen: Arc::default() };
-        repo.here = repo.place_around(&path)?;
-        let head = repo.call(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).or(&[1]);
+        repo.here = repo.work_tree_around(&path)?;
+        let head =
+            repo.call(&["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).accept_codes(&[1]);
         if head.run()?.status == 1 {
             return Err(Error::NoCommits { path: repo.main.work_tree });
         }
@@ -74,8 +75,8 @@ impl Repo {
 
     /// Gives every git that is started from here a variable, by which it can be found.
     #[must_use]
-    pub fn marked(mut self, name: &str, value: impl Into<OsString>) -> Self {
-        self.git.mark(name, value.into());
+    pub fn with_env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.git.set_env(name, value.into());
         self
     }
 
@@ -95,18 +96,18 @@ impl Repo {
     }
 
     /// Goes to the working tree that a job was started from, if that is still there.
-    pub fn go_to(&mut self, linked: Option<&str>) -> Result<(), Error> {
-        let place = linked.map(|path| self.place_of(Path::new(path))).transpose()?.flatten();
+    pub fn enter_linked_checkout(&mut self, linked: Option<&str>) -> Result<(), Error> {
+        let place = linked.map(|path| self.work_tree_at(Path::new(path))).transpose()?.flatten();
         self.here = place.unwrap_or_else(|| self.main.clone());
         Ok(())
     }
 
     /// Returns the working tree around a path. Those of jobs are none of the user's.
-    fn place_around(&self, path: &Path) -> Result<GitDirs, Error> {
+    fn work_tree_around(&self, path: &Path) -> Result<GitDirs, Error> {
         let top = ["rev-parse", "--path-format=absolute", "--show-toplevel"];
         // Inside of `.git` there is no working tree.
-        let top = self.git.call(path, &top).or(&[128]).run()?;
-        let place = self.place_of(&path_of(&top.stdout))?.unwrap_or_else(|| self.main.clone());
+        let top = self.git.command(path, &top).accept_codes(&[128]).run()?;
+        let place = self.work_tree_at(&path_of(&top.stdout))?.unwrap_or_else(|| self.main.clone());
         let head = std::fs::read(place.git_dir.join("HEAD")).unwrap_or_default();
         let is_of_a_job = head.starts_with(b"ref: refs/heads/prodigy/");
         Ok(if is_of_a_job { self.main.clone() } else { place })
@@ -128,24 +129,25 @@ impl Repo {
 
     /// Returns what the user has checked out.
     pub fn head(&self) -> Result<Head, Error> {
-        let name = self.call_here(&["symbolic-ref", "--quiet", "HEAD"]).or(&[1]).text()?;
+        let name =
+            self.call_here(&["symbolic-ref", "--quiet", "HEAD"]).accept_codes(&[1]).run_text()?;
         let branch = name.strip_prefix("refs/heads/").map(ToOwned::to_owned);
-        let commit = self.call_here(&["rev-parse", "--verify", "HEAD^{commit}"]).text()?;
+        let commit = self.call_here(&["rev-parse", "--verify", "HEAD^{commit}"]).run_text()?;
         Ok(Head { branch, commit })
     }
 
     /// Returns how many files in the user's checkout differ from its last commit.
-    pub fn uncommitted(&self) -> Result<usize, Error> {
+    pub fn count_uncommitted(&self) -> Result<usize, Error> {
         let args = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal"];
-        Ok(self.call_here(&args).reading().fields()?.len())
+        Ok(self.call_here(&args).read_only().run_fields()?.len())
     }
 
     /// Returns the commits that `tip` has and `base` has not, newest first.
     pub fn commits_between(&self, base: &str, tip: &str) -> Result<Vec<CommitLine>, Error> {
-        let (base, tip) = (self.commit(base)?, self.commit(tip)?);
+        let (base, tip) = (self.resolve_commit(base)?, self.resolve_commit(tip)?);
         let format = ["--no-commit-header", "--format=%H %s", "--encoding=UTF-8"];
         let range = format!("{base}..{tip}");
-        let text = self.call(&["rev-list"]).args(format).args([range]).text()?;
+        let text = self.call(&["rev-list"]).args(format).args([range]).run_text()?;
         let line = |line: &str| {
             let (commit, subject) = line.split_once(' ').unwrap_or((line, ""));
             CommitLine { commit: commit.to_owned(), subject: subject.to_owned() }
@@ -155,9 +157,9 @@ impl Repo {
 
     /// Returns the paths that differ between two commits.
     pub fn files_changed(&self, base: &str, tip: &str) -> Result<Vec<String>, Error> {
-        let (base, tip) = (self.commit(base)?, self.commit(tip)?);
+        let (base, tip) = (self.resolve_commit(base)?, self.resolve_commit(tip)?);
         let call = self.call(&["diff-tree", "-r", "-z", "--no-renames", "--name-only"]);
-        Ok(call.args([base, tip]).fields()?.iter().map(|path| shown(path)).collect())
+        Ok(call.args([base, tip]).run_fields()?.iter().map(|path| display_path(path)).collect())
     }
 
     /// Returns what may surprise in a worktree of this repository, one sentence each.
@@ -182,7 +184,7 @@ impl Repo {
                 "the checkout is sparse: a job's worktree has the same files only".to_owned(),
             );
         }
-        if self.identity().is_err() {
+        if self.check_committer().is_err() {
             warnings.push(
                 "git does not know who you are: set `user.name` and `user.email`, or commits of agents fail"
                     .to_owned(),
@@ -192,13 +194,13 @@ impl Repo {
     }
 
     /// Returns the full hash of a commit by any name that git knows.
-    pub fn commit(&self, name: &str) -> Result<String, Error> {
+    pub fn resolve_commit(&self, name: &str) -> Result<String, Error> {
         if name.contains('\0') {
             return Err(Error::NoSuchCommit { name: name.to_owned() });
         }
         let spec = format!("{name}^{{commit}}");
         let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", &spec];
-        let output = self.call(&args).or(&[1, 128]).run()?;
+        let output = self.call(&args).accept_codes(&[1, 128]).run()?;
         let text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
         let usable = output.status == 0 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         if usable { Ok(text) } else { Err(Error::NoSuchCommit { name: name.to_owned() }) }
@@ -206,16 +208,17 @@ impl Repo {
 
     /// Returns the full hash of a commit; what looks like one is believed.
     pub(super) fn full_commit(&self, name: &str) -> Result<String, Error> {
-        if is_hash(name) { Ok(name.to_owned()) } else { self.commit(name) }
+        if is_hash(name) { Ok(name.to_owned()) } else { self.resolve_commit(name) }
     }
 
     /// Returns where a branch stands, or `None` if it is not there.
-    pub fn branch(&self, branch: &str) -> Result<Option<String>, Error> {
+    pub fn branch_tip(&self, branch: &str) -> Result<Option<String>, Error> {
         if branch.contains('\0') {
             return Ok(None);
         }
         let name = format!("refs/heads/{branch}");
-        let call = self.call(&["show-ref", "--verify", "--hash", "--", &name]).or(&[1, 128]);
+        let call =
+            self.call(&["show-ref", "--verify", "--hash", "--", &name]).accept_codes(&[1, 128]);
         let output = call.run()?;
         let text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
         Ok((output.status == 0).then_some(text))
@@ -227,18 +230,18 @@ impl Repo {
             return Ok(false);
         }
         let name = format!("refs/heads/{branch}");
-        Ok(self.call(&["check-ref-format", &name]).or(&[1]).run()?.status == 0)
+        Ok(self.call(&["check-ref-format", &name]).accept_codes(&[1]).run()?.status == 0)
     }
 
     /// Returns whether `older` is `newer` or one of its ancestors.
     pub fn is_ancestor(&self, older: &str, newer: &str) -> Result<bool, Error> {
-        let (older, newer) = (self.commit(older)?, self.commit(newer)?);
-        let call = self.call(&["merge-base", "--is-ancestor", &older, &newer]).or(&[1]);
+        let (older, newer) = (self.resolve_commit(older)?, self.resolve_commit(newer)?);
+        let call = self.call(&["merge-base", "--is-ancestor", &older, &newer]).accept_codes(&[1]);
         Ok(call.run()?.status == 0)
     }
 
     /// Returns an error if git cannot tell who commits.
-    pub(super) fn identity(&self) -> Result<(), Error> {
+    pub(super) fn check_committer(&self) -> Result<(), Error> {
         self.call(&["var", "GIT_AUTHOR_IDENT"]).run()?;
         self.call(&["var", "GIT_COMMITTER_IDENT"]).run()?;
         Ok(())
@@ -246,22 +249,22 @@ impl Repo {
 
     /// Returns a setting's last value, if it is set.
     pub(super) fn setting(&self, name: &str) -> Option<String> {
-        self.call(&["config", "--get", name]).text().ok()
+        self.call(&["config", "--get", name]).run_text().ok()
     }
 
     /// Starts a call in the working tree that the user works in.
     pub(super) fn call_here<'a>(&'a self, args: &[&str]) -> GitCommand<'a> {
-        self.git.at(&self.here, args)
+        self.git.command_in(&self.here, args)
     }
 
     /// Starts a call in the main working tree.
     pub(super) fn call<'a>(&'a self, args: &[&str]) -> GitCommand<'a> {
-        self.git.at(&self.main, args)
+        self.git.command_in(&self.main, args)
     }
 }
 
 /// Gives a call a made-up committer, so that results are not lost for want of a name.
-pub(super) fn as_prodigy(call: GitCommand<'_>) -> GitCommand<'_> {
+pub(super) fn with_fallback_committer(call: GitCommand<'_>) -> GitCommand<'_> {
     call.env("GIT_AUTHOR_NAME", "prodigy")
         .env("GIT_AUTHOR_EMAIL", "prodigy@localhost")
         .env("GIT_COMMITTER_NAME", "prodigy")
@@ -272,19 +275,20 @@ pub(super) fn as_prodigy(call: GitCommand<'_>) -> GitCommand<'_> {
 fn main_tree(git: &Git, path: &Path) -> Result<GitDirs, Error> {
     let flags = ["rev-parse", "--is-bare-repository", "--is-inside-work-tree"];
     let common = ["--path-format=absolute", "--git-common-dir"];
-    let output = git.call(path, &flags).args(common).run().map_err(|error| refused(error, path))?;
+    let output =
+        git.command(path, &flags).args(common).run().map_err(|error| refused(error, path))?;
     // The path comes last and alone: it may contain line ends itself.
     let mut parts = output.stdout.splitn(3, |byte| *byte == b'\n');
     let is_bare = parts.next() == Some(b"true");
     let is_inside = parts.next() == Some(b"true");
     let common_dir = path_of(parts.next().unwrap_or_default());
-    let git_dir = git.call(path, &["rev-parse", "--path-format=absolute", "--git-dir"]).run()?;
+    let git_dir = git.command(path, &["rev-parse", "--path-format=absolute", "--git-dir"]).run()?;
     let is_main = path_of(&git_dir.stdout) == common_dir;
     if is_bare && is_main {
         return Err(Error::Bare { path: common_dir });
     }
     let work_tree = if is_main && is_inside {
-        let top = git.call(path, &["rev-parse", "--path-format=absolute", "--show-toplevel"]);
+        let top = git.command(path, &["rev-parse", "--path-format=absolute", "--show-toplevel"]);
         path_of(&top.run()?.stdout)
     } else {
         first_worktree(git, path)?
@@ -297,7 +301,7 @@ fn main_tree(git: &Git, path: &Path) -> Result<GitDirs, Error> {
 
 /// Returns the main working tree as seen from a linked one.
 fn first_worktree(git: &Git, path: &Path) -> Result<PathBuf, Error> {
-    let fields = git.call(path, &["worktree", "list", "--porcelain", "-z"]).fields()?;
+    let fields = git.command(path, &["worktree", "list", "--porcelain", "-z"]).run_fields()?;
     let mut first = fields.iter().take_while(|field| !field.is_empty());
     let unexpected = || Error::Unexpected { command: "worktree list".to_owned() };
     let main = first.next().and_then(|field| field.strip_prefix(b"worktree "));

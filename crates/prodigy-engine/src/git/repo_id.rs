@@ -4,7 +4,7 @@ use std::{fs, io, os::unix::fs::PermissionsExt as _, path::Path};
 
 use prodigy_core::ids::hex;
 
-use super::{Error, Repo, shelter::read_plain};
+use super::{Error, Repo, shelter::read_regular_or_empty};
 
 /// The file in the directory that all working trees share.
 pub(super) const ID_FILE: &str = "prodigy.id";
@@ -15,7 +15,7 @@ const BYTES: usize = 16;
 impl Repo {
     /// Returns the repository's id; `None` if it has had no job yet.
     pub fn id(&self) -> Result<Option<String>, Error> {
-        let text = read_plain(&self.common_dir().join(ID_FILE))?;
+        let text = read_regular_or_empty(&self.common_dir().join(ID_FILE))?;
         let text = String::from_utf8_lossy(&text).trim_end().to_owned();
         let is_id = text.len() == 2 * BYTES && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         Ok(is_id.then_some(text))

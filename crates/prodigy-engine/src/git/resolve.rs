@@ -15,16 +15,16 @@ use std::{
 
 use super::{
     Error, WorktreeSlot,
-    command::{shown, split_fields},
-    kept::unignored,
-    lease::install,
+    command::{display_path, split_fields},
+    kept::not_ignored,
+    lease::install_index,
     markers,
     merge_sides::ConflictSides,
     nested,
-    patch::left_out,
-    refs::replace,
-    repo::as_prodigy,
-    shelter::{ITEM, read_plain},
+    patch::exclude_pathspec,
+    refs::replace_locked,
+    repo::with_fallback_committer,
+    shelter::{ITEM, read_regular_or_empty},
     tree::is_hash,
 };
 
@@ -86,7 +86,7 @@ pub(super) struct TreeEntry {
 impl OpenMerge {
     /// Returns the paths in conflict, as people see them.
     pub fn paths(&self) -> Vec<String> {
-        self.paths.keys().map(|path| shown(path)).collect()
+        self.paths.keys().map(|path| display_path(path)).collect()
     }
 }
 
@@ -110,18 +110,20 @@ impl WorktreeSlot {
     ) -> Result<MergeStart, Error> {
         let (ours, theirs) = (self.base.clone(), self.tree.repo.full_commit(theirs)?);
         self.leased = None;
-        self.shelter.renew()?;
+        self.shelter.rewrite_config()?;
         for (name, commit) in [(ITEM, &ours), (JOB, &theirs)] {
             self.shelter.write(&format!("refs/heads/{name}"), format!("{commit}\n").as_bytes())?;
         }
         let args = ["merge-tree", "--write-tree", "-z", "--no-messages", ITEM, JOB];
         // The merge that met the conflict had the attributes of the job's branch.
-        let call = self.shelter.call(&args).durable().or(&[1]).env("GIT_ATTR_SOURCE", &theirs);
+        let call =
+            self.shelter.call(&args).durable().accept_codes(&[1]).env("GIT_ATTR_SOURCE", &theirs);
         let output = call.run()?;
         let mut fields = split_fields(&output.stdout).into_iter();
         let unexpected = || Error::Unexpected { command: "merge-tree".to_owned() };
-        let tree =
-            shown(&fields.next().filter(|tree| is_hash(&shown(tree))).ok_or_else(unexpected)?);
+        let tree = display_path(
+            &fields.next().filter(|tree| is_hash(&display_path(tree))).ok_or_else(unexpected)?,
+        );
         if output.status == 0 {
             return Ok(MergeStart::Clean(tree));
         }
@@ -149,7 +151,7 @@ impl WorktreeSlot {
     ) -> Result<(), Error> {
         let (index, admin) = (self.shelter.path("index"), &self.tree.place.git_dir);
         self.shelter.call(&["read-tree", "--reset", "-u", tree]).index(&index).run()?;
-        install(&index, admin)?;
+        install_index(&index, admin)?;
         let nothing = "0".repeat(tree.len());
         let mut info = Vec::new();
         for path in paths {
@@ -167,9 +169,9 @@ impl WorktreeSlot {
             .index(&real)
             .stdin(info)
             .run()?;
-        replace(&admin.join("MERGE_MSG"), format!("{}\n", message.trim_end()).as_bytes())?;
-        replace(&admin.join("MERGE_MODE"), b"")?;
-        replace(&admin.join("MERGE_HEAD"), format!("{theirs}\n").as_bytes())
+        replace_locked(&admin.join("MERGE_MSG"), format!("{}\n", message.trim_end()).as_bytes())?;
+        replace_locked(&admin.join("MERGE_MODE"), b"")?;
+        replace_locked(&admin.join("MERGE_HEAD"), format!("{theirs}\n").as_bytes())
     }
 
     /// Makes a commit of a merge that has no conflict.
@@ -186,7 +188,7 @@ impl WorktreeSlot {
     /// Looks at what an agent made of a merge.
     ///
     /// A merge that it did not commit is committed, if nothing else is missing.
-    pub fn end_merge(
+    pub fn finish_merge(
         &mut self,
         merge: &OpenMerge,
         message: &str,
@@ -194,7 +196,7 @@ impl WorktreeSlot {
         let unresolved = |why: String| Ok(MergeResolution::Unresolved(why));
         let OpenMerge { ours, theirs, .. } = merge;
         let head = self.head()?;
-        self.shelter.renew()?;
+        self.shelter.rewrite_config()?;
         // One that has brought the job's branch to what it made has merged it: that is found when
         // the commit is merged.
         let target = format!("refs/heads/{}", merge.target);
@@ -213,8 +215,8 @@ impl WorktreeSlot {
             }
             head.clone()
         } else {
-            let begun = read_plain(&self.tree.place.git_dir.join("MERGE_HEAD"))?;
-            if shown(&begun).trim_end() != theirs {
+            let begun = read_regular_or_empty(&self.tree.place.git_dir.join("MERGE_HEAD"))?;
+            if display_path(&begun).trim_end() != theirs {
                 return unresolved("the merge was given up".to_owned());
             }
             self.tree_of_files()?
@@ -224,13 +226,13 @@ impl WorktreeSlot {
             let now = self.entry(&tree, path)?;
             let is_as_before = now == *before && unmerged.contains(path);
             if is_as_before || self.has_markers(merge, path, now.as_ref())? {
-                left.push(format!("`{}`", shown(path)));
+                left.push(format!("`{}`", display_path(path)));
             }
         }
         if !left.is_empty() {
             return unresolved(format!("the conflict is still in {}", left.join(", ")));
         }
-        let dropped = self.dropped(merge, &tree)?;
+        let dropped = self.find_dropped_changes(merge, &tree)?;
         if let Some(why) = dropped.avoidable() {
             return unresolved(why);
         }
@@ -245,17 +247,17 @@ impl WorktreeSlot {
     }
 
     /// Sets the item's branch back to a commit, and leaves the worktree as it is, on no branch.
-    pub fn give_merge_up(&self, merge: &OpenMerge) -> Result<(), Error> {
+    pub fn abort_merge(&self, merge: &OpenMerge) -> Result<(), Error> {
         let head = self.head()?;
         self.tree.call(&["update-ref", "--no-deref", "HEAD", &head]).run()?;
         self.point_branch(&merge.ours)
     }
 
     /// Returns the last commits of both sides that the other has not.
-    pub fn told_sides(&self, merge: &OpenMerge) -> Result<(String, String), Error> {
+    pub fn conflict_logs(&self, merge: &OpenMerge) -> Result<(String, String), Error> {
         let told = |side: &str, other: &str| {
             let not = format!("^{other}");
-            self.shelter.call(&["log", TOLD, "--format=- %h %s", side, &not]).text()
+            self.shelter.call(&["log", TOLD, "--format=- %h %s", side, &not]).run_text()
         };
         Ok((told(&merge.ours, &merge.theirs)?, told(&merge.theirs, &merge.ours)?))
     }
@@ -270,14 +272,18 @@ impl WorktreeSlot {
     ) -> Result<MergeResolution, Error> {
         let args = ["commit-tree", "-p", ours, "-p", theirs, tree];
         let call = self.shelter.call(&args).stdin(message.replace('\0', "")).durable();
-        let call = if self.tree.repo.identity().is_ok() { call } else { as_prodigy(call) };
-        self.resolved(call.text()?, theirs)
+        let call = if self.tree.repo.check_committer().is_ok() {
+            call
+        } else {
+            with_fallback_committer(call)
+        };
+        self.resolved(call.run_text()?, theirs)
     }
 
     fn resolved(&self, commit: String, theirs: &str) -> Result<MergeResolution, Error> {
         self.point_branch(&commit)?;
         let not = format!("^{theirs}");
-        let count = self.shelter.call(&["rev-list", "--count", &commit, &not]).text()?;
+        let count = self.shelter.call(&["rev-list", "--count", &commit, &not]).run_text()?;
         let unexpected = || Error::Unexpected { command: "rev-list".to_owned() };
         let commits = count.parse().map_err(|_| unexpected())?;
         Ok(MergeResolution::Resolved { commit, commits, dropped: None })
@@ -298,17 +304,18 @@ impl WorktreeSlot {
         let (index, scratch) = (self.shelter.path("index"), self.shelter.path("scratch"));
         fs::copy(&index, &scratch).map_err(Error::file("copy", &index))?;
         let call = |args: &[&str]| self.shelter.call(args).index(&scratch);
-        nested::leave_out(call, &scratch, self.tree.path(), self.base.len() / 2)?;
-        let kept = unignored(call, &self.kept)?;
-        let kept = kept.iter().map(|path| left_out(path));
+        nested::remove_nested_repos(call, &scratch, self.tree.path(), self.base.len() / 2)?;
+        let kept = not_ignored(call, &self.kept)?;
+        let kept = kept.iter().map(|path| exclude_pathspec(path));
         call(&["add", "--all", "--sparse", "--", "."]).args(kept).durable().run()?;
-        self.shelter.call(&["write-tree"]).index(&scratch).durable().text()
+        self.shelter.call(&["write-tree"]).index(&scratch).durable().run_text()
     }
 
     /// Returns the paths that the worktree's index has as unmerged.
     fn unmerged(&self) -> Result<BTreeSet<Vec<u8>>, Error> {
         let index = self.copy_of_index()?;
-        let fields = self.shelter.call(&["ls-files", "--unmerged", "-z"]).index(&index).fields()?;
+        let fields =
+            self.shelter.call(&["ls-files", "--unmerged", "-z"]).index(&index).run_fields()?;
         let path =
             |field: Vec<u8>| field.splitn(2, |byte| *byte == b'\t').nth(1).map(<[u8]>::to_vec);
         Ok(fields.into_iter().filter_map(path).collect())
@@ -317,7 +324,7 @@ impl WorktreeSlot {
     /// Returns the references that have a commit, but for the item's own branch.
     fn holders(&self, commit: &str) -> Result<BTreeSet<String>, Error> {
         let args = ["for-each-ref", "--format=%(refname)", "--contains", commit];
-        let text = self.tree.repo.call(&args).reading().text()?;
+        let text = self.tree.repo.call(&args).read_only().run_text()?;
         let own = format!("refs/heads/{}", self.tree.branch);
         let names = text.lines().filter(|name| !name.is_empty() && *name != own);
         Ok(names.map(ToOwned::to_owned).collect())
@@ -332,14 +339,14 @@ impl WorktreeSlot {
     ) -> Result<bool, Error> {
         let Some(now) = now.filter(|entry| entry.is_file()) else { return Ok(false) };
         let content = self.content(now)?;
-        let mut found = markers::of(&content);
+        let mut found = markers::conflict_markers(&content);
         for side in [&merge.ours, &merge.theirs] {
             if found.is_empty() {
                 break;
             }
             if let Some(entry) = self.entry(side, path)?.filter(TreeEntry::is_file) {
                 let content = self.content(&entry)?;
-                let theirs = markers::of(&content);
+                let theirs = markers::conflict_markers(&content);
                 found.retain(|line| !theirs.contains(line));
             }
         }
@@ -354,7 +361,7 @@ impl WorktreeSlot {
     pub(super) fn entry(&self, tree: &str, path: &[u8]) -> Result<Option<TreeEntry>, Error> {
         let path = OsString::from_vec(path.to_vec());
         let call = self.shelter.call(&["ls-tree", "-z", tree, "--"]).args([&path]);
-        let found = call.fields()?;
+        let found = call.run_fields()?;
         Ok(found.iter().find_map(|field| TreeEntry::read(field, Path::new(&path))))
     }
 }
@@ -363,7 +370,7 @@ impl TreeEntry {
     /// Reads a line of `ls-tree`, if it is about a path.
     fn read(line: &[u8], path: &Path) -> Option<Self> {
         let mut parts = line.splitn(2, |byte| *byte == b'\t');
-        let (about, name) = (shown(parts.next()?), parts.next()?);
+        let (about, name) = (display_path(parts.next()?), parts.next()?);
         let mut words = about.split(' ');
         let (mode, object) = (words.next()?.to_owned(), words.nth(1)?.to_owned());
         (name == path.as_os_str().as_bytes()).then_some(Self { mode, object })
@@ -372,7 +379,7 @@ impl TreeEntry {
     /// Reads a stage of a path in the index: its number, the path, and what is there.
     fn staged(line: &[u8]) -> Option<(u8, &[u8], Self)> {
         let at = line.iter().position(|byte| *byte == b'\t')?;
-        let (about, path) = (shown(line.get(..at)?), line.get(at + 1..)?);
+        let (about, path) = (display_path(line.get(..at)?), line.get(at + 1..)?);
         let mut words = about.split(' ');
         let (mode, object) = (words.next()?.to_owned(), words.next()?.to_owned());
         Some((words.next()?.parse().ok()?, path, Self { mode, object }))

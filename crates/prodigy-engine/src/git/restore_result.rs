@@ -12,7 +12,7 @@ use super::{
     Error, Repo,
     checkout::{changes, index_lines},
     merge_settings::MergeSettings,
-    repo::as_prodigy,
+    repo::with_fallback_committer,
     staging::StagingDir,
 };
 
@@ -35,7 +35,7 @@ impl Repo {
         staging: &StagingDir,
         update: &CheckoutUpdate,
     ) -> Result<Option<RestoredResult>, Error> {
-        let Some(tip) = self.branch(&update.target)? else { return Ok(None) };
+        let Some(tip) = self.branch_tip(&update.target)? else { return Ok(None) };
         let later = changes(self, &update.old, &tip)?;
         let later: HashSet<&[u8]> = later.iter().map(|change| change.path.as_slice()).collect();
         let mut lost = changes(self, &update.old, &update.new)?;
@@ -43,12 +43,12 @@ impl Repo {
         if lost.is_empty() {
             return Ok(None);
         }
-        let index = staging.scratch();
+        let index = staging.scratch_index();
         self.call(&["read-tree", &tip]).index(&index).run()?;
         let lines = index_lines(&lost.iter().collect::<Vec<_>>());
         let call = self.call(&["update-index", "-z", "--index-info"]).index(&index);
         call.stdin(lines).run()?;
-        let tree = self.call(&["write-tree"]).index(&index).durable().text()?;
+        let tree = self.call(&["write-tree"]).index(&index).durable().run_text()?;
         let note = format!("prodigy: restore the result that {} reverted", short(&tip));
         let message = format!(
             "Restore the result of {}\n\n{} was made from an index of before the merge, and reverted it.\n",
@@ -56,8 +56,9 @@ impl Repo {
             short(&tip)
         );
         let call = self.call(&["commit-tree", "-p", &tip, "-F", "-"]).stdin(message).durable();
-        let call = if self.identity().is_ok() { call } else { as_prodigy(call) };
-        let commit = MergeSettings::read(self)?.sign(call).args([&tree]).text()?;
+        let call =
+            if self.check_committer().is_ok() { call } else { with_fallback_committer(call) };
+        let commit = MergeSettings::read(self)?.sign(call).args([&tree]).run_text()?;
         let name = format!("refs/heads/{}", update.target);
         self.call(&["update-ref", "-m", &note, &name, &commit, &tip]).durable().run()?;
         Ok(Some(RestoredResult { reverted_by: tip, commit, files: lost.len() }))

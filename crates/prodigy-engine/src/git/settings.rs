@@ -36,9 +36,9 @@ pub(super) fn is_harmless(name: &str) -> bool {
 ///
 /// Git reads the file without being in any repository, and follows no includes.
 pub(super) fn read(git: &Git, path: &Path) -> Result<Option<BTreeSet<GitConfigEntry>>, Error> {
-    let call = git.call(Path::new("/"), &["config", "--no-includes", "--list", "-z", "--file"]);
-    let call = call.args([path]).env("GIT_DIR", "/dev/null").reading();
-    let fields = match call.fields() {
+    let call = git.command(Path::new("/"), &["config", "--no-includes", "--list", "-z", "--file"]);
+    let call = call.args([path]).env("GIT_DIR", "/dev/null").read_only();
+    let fields = match call.run_fields() {
         Ok(fields) => fields,
         Err(Error::Failed { .. }) => return Ok(None),
         Err(error) => return Err(error),
@@ -54,7 +54,7 @@ pub(super) fn read(git: &Git, path: &Path) -> Result<Option<BTreeSet<GitConfigEn
 
 /// Adds a setting to a file.
 pub(super) fn add(git: &Git, path: &Path, (name, value): &GitConfigEntry) -> Result<(), Error> {
-    let call = git.call(Path::new("/"), &["config", "--file"]);
+    let call = git.command(Path::new("/"), &["config", "--file"]);
     // The pieces are arguments of options or stand behind them; git checks the name.
     call.args([path]).args(["--add", name, value]).env("GIT_DIR", "/dev/null").run()?;
     Ok(())

@@ -61,7 +61,7 @@ pub(super) struct IsolatedGitDir {
 impl Repo {
     /// Returns the settings as they were at the first call, which must come before any agent
     /// runs, or after the guard has checked.
-    pub(super) fn frozen(&self) -> Result<&FrozenConfig, Error> {
+    pub(super) fn frozen_config(&self) -> Result<&FrozenConfig, Error> {
         if let Some(frozen) = self.frozen.get() {
             return Ok(frozen);
         }
@@ -73,7 +73,7 @@ impl Repo {
 impl FrozenConfig {
     fn take(repo: &Repo) -> Result<Self, Error> {
         let list = ["config", "--list", "--includes", "--show-scope", "-z"];
-        let fields = repo.call(&list).reading().fields()?;
+        let fields = repo.call(&list).read_only().run_fields()?;
         let mut config = Vec::new();
         let (mut has_ref_files, mut has_extensions) = (true, false);
         let mut fields = fields.iter();
@@ -82,7 +82,7 @@ impl FrozenConfig {
             let (name, value) = (parts.next().unwrap_or_default(), parts.next());
             if name == b"extensions.refstorage" {
                 has_ref_files = value == Some(b"files");
-            } else if scope != b"command" && !is_of_place(name) {
+            } else if scope != b"command" && !is_location_setting(name) {
                 has_extensions |= name.starts_with(b"extensions.");
                 write_setting(&mut config, name, value);
             }
@@ -98,8 +98,8 @@ impl FrozenConfig {
         let common = repo.common_dir();
         Ok(Self {
             config,
-            exclude: read_plain(&common.join("info/exclude"))?,
-            shallow: read_plain(&common.join("shallow"))?,
+            exclude: read_regular_or_empty(&common.join("info/exclude"))?,
+            shallow: read_regular_or_empty(&common.join("shallow"))?,
             has_ref_files,
         })
     }
@@ -107,13 +107,13 @@ impl FrozenConfig {
 
 impl IsolatedGitDir {
     /// Makes a shelter beside a worktree, for calls about it.
-    pub(super) fn of(tree: &Worktree) -> Result<Self, Error> {
-        let path = shelter_of(tree.path());
+    pub(super) fn for_worktree(tree: &Worktree) -> Result<Self, Error> {
+        let path = isolated_git_dir_path(tree.path());
         remove(&path)?;
         let made = DirBuilder::new().mode(0o700).create(&path);
         made.map_err(Error::file("create", &path))?;
         let shelter = Self::within(&tree.repo, path, tree.path().to_owned(), None)?;
-        let sparse = read_plain(&tree.place.git_dir.join("info/sparse-checkout"))?;
+        let sparse = read_regular_or_empty(&tree.place.git_dir.join("info/sparse-checkout"))?;
         if !sparse.is_empty() {
             shelter.write("info/sparse-checkout", &sparse)?;
         }
@@ -123,8 +123,8 @@ impl IsolatedGitDir {
     /// Makes a shelter for calls that are about a branch and no worktree.
     ///
     /// It replaces those that earlier processes could not remove: a branch has one at a time.
-    pub(super) fn of_branch(repo: &Repo, branch: &str) -> Result<Self, Error> {
-        remove_of_branch(repo, branch)?;
+    pub(super) fn for_branch(repo: &Repo, branch: &str) -> Result<Self, Error> {
+        remove_isolated_dirs_of_branch(repo, branch)?;
         let directory = tempfile::Builder::new()
             .prefix(&prefix_of(branch))
             .permissions(fs::Permissions::from_mode(0o700))
@@ -142,7 +142,7 @@ impl IsolatedGitDir {
         work_tree: PathBuf,
         temporary: Option<TempDir>,
     ) -> Result<Self, Error> {
-        let frozen = repo.frozen()?;
+        let frozen = repo.frozen_config()?;
         for directory in ["refs", "refs/heads", "info"].map(|name| path.join(name)) {
             fs::create_dir(&directory).map_err(Error::file("create", &directory))?;
         }
@@ -159,14 +159,14 @@ impl IsolatedGitDir {
         if !frozen.shallow.is_empty() {
             shelter.write("shallow", &frozen.shallow)?;
         }
-        shelter.renew()?;
+        shelter.rewrite_config()?;
         Ok(shelter)
     }
 
     /// Makes sure that the settings are still ours.
-    pub(super) fn renew(&self) -> Result<(), Error> {
-        let config = &self.repo.frozen()?.config;
-        if read_plain(&self.path("config")).is_ok_and(|found| found == *config) {
+    pub(super) fn rewrite_config(&self) -> Result<(), Error> {
+        let config = &self.repo.frozen_config()?.config;
+        if read_regular_or_empty(&self.path("config")).is_ok_and(|found| found == *config) {
             return Ok(());
         }
         remove(&self.path("config"))?;
@@ -190,7 +190,7 @@ impl IsolatedGitDir {
     pub(super) fn call<'a>(&'a self, args: &[&str]) -> GitCommand<'a> {
         self.repo
             .git
-            .at(&self.place, args)
+            .command_in(&self.place, args)
             .settings(PLAIN)
             .env("GIT_COMMON_DIR", &self.place.git_dir)
             .env("GIT_OBJECT_DIRECTORY", &self.objects)
@@ -208,7 +208,7 @@ impl Drop for IsolatedGitDir {
 }
 
 /// Returns where the shelter of a worktree is.
-pub(super) fn shelter_of(work_tree: &Path) -> PathBuf {
+pub(super) fn isolated_git_dir_path(work_tree: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(work_tree.file_name().unwrap_or_default());
     name.push(".git");
@@ -216,7 +216,7 @@ pub(super) fn shelter_of(work_tree: &Path) -> PathBuf {
 }
 
 /// Removes the shelters of a branch that processes which were killed left behind.
-pub(super) fn remove_of_branch(repo: &Repo, branch: &str) -> Result<(), Error> {
+pub(super) fn remove_isolated_dirs_of_branch(repo: &Repo, branch: &str) -> Result<(), Error> {
     let (common, prefix) = (repo.common_dir(), prefix_of(branch));
     for entry in fs::read_dir(common).map_err(Error::file("read", common))? {
         let entry = entry.map_err(Error::file("read", common))?;
@@ -233,7 +233,7 @@ fn prefix_of(branch: &str) -> String {
 }
 
 /// Returns whether a setting is about where a repository is or how it is stored.
-fn is_of_place(name: &[u8]) -> bool {
+fn is_location_setting(name: &[u8]) -> bool {
     const NAMES: &[&[u8]] = &[
         b"core.bare",
         b"core.worktree",
@@ -278,14 +278,14 @@ fn write_quoted(config: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// Returns a path as git wants it in a list of paths, where a colon would end it.
-pub(super) fn quoted(path: &Path) -> std::ffi::OsString {
+pub(super) fn quote_path_list_entry(path: &Path) -> std::ffi::OsString {
     let mut text = Vec::new();
     write_quoted(&mut text, path.as_os_str().as_encoded_bytes());
     std::os::unix::ffi::OsStringExt::from_vec(text)
 }
 
 /// Returns what is in a file that need not exist; what is no plain file counts as empty.
-pub(super) fn read_plain(path: &Path) -> Result<Vec<u8>, Error> {
+pub(super) fn read_regular_or_empty(path: &Path) -> Result<Vec<u8>, Error> {
     let is_plain = path.symlink_metadata().is_ok_and(|found| found.is_file());
     if !is_plain {
         return Ok(Vec::new());

@@ -10,12 +10,12 @@ use std::{
 
 use super::{
     Error, Repo, Worktree, WorktreeFingerprint,
-    command::{shown, split_fields},
+    command::{display_path, split_fields},
     lock::RepoLock,
     refs,
     shelter::{BASE, ITEM, IsolatedGitDir},
     tree::remove,
-    worktree::{make_parent, move_aside},
+    worktree::{make_parent, move_to_trash},
 };
 
 /// A worktree that many items use one after the other.
@@ -89,19 +89,19 @@ impl Repo {
         branch: &str,
         commit: &str,
     ) -> Result<WorktreeSlot, Error> {
-        self.frozen()?;
-        let commit = self.commit(commit)?;
+        self.frozen_config()?;
+        let commit = self.resolve_commit(commit)?;
         let path = make_parent(path)?;
         let tree = {
-            let _lock = RepoLock::take(self.common_dir())?;
+            let _lock = RepoLock::acquire(self.common_dir())?;
             self.remove_pipes()?;
-            self.clear_leftover(&path)?;
+            self.remove_stale_worktree(&path)?;
             let add = self.call(&["worktree", "add", "--quiet", "--detach", "--no-checkout"]);
             add.args([path.as_os_str(), commit.as_ref()]).run()?;
-            self.registered(&path, branch)?
+            self.find_registered(&path, branch)?
         };
         let mut slot = WorktreeSlot::new(tree, String::new())?;
-        slot.lease(branch, &commit, &[])?;
+        slot.reset_for_item(branch, &commit, &[])?;
         Ok(slot)
     }
 
@@ -114,7 +114,7 @@ impl Repo {
         base: &str,
     ) -> Result<Option<WorktreeSlot>, Error> {
         let Some(tree) = self.find_job_worktree(path, branch)? else { return Ok(None) };
-        tree.check()?;
+        tree.verify_integrity()?;
         tree.remove_locks()?;
         WorktreeSlot::new(tree, base.to_owned()).map(Some)
     }
@@ -122,7 +122,7 @@ impl Repo {
 
 impl WorktreeSlot {
     fn new(tree: Worktree, base: String) -> Result<Self, Error> {
-        let shelter = IsolatedGitDir::of(&tree)?;
+        let shelter = IsolatedGitDir::for_worktree(&tree)?;
         let mut links = Vec::new();
         for link in ["gitdir", "commondir"].map(|name| tree.place.git_dir.join(name)) {
             let text = fs::read(&link).map_err(Error::file("read", &link))?;
@@ -154,13 +154,13 @@ impl WorktreeSlot {
     ///
     /// No git is started if nothing was written, unless the worktree was made ready so
     /// shortly before that times of files do not tell.
-    pub fn examine(&mut self) -> Result<WorktreeStatus, Error> {
+    pub fn inspect(&mut self) -> Result<WorktreeStatus, Error> {
         self.is_untouched = false;
         let head = self.head()?;
         let now = self.tree.fingerprint_without(&self.kept)?;
         let is_same =
             head == self.base && self.leased.as_ref().is_some_and(|leased| leased.matches(&now));
-        let astray = self.astray(&head)?;
+        let astray = self.count_commits_off_head(&head)?;
         if is_same && self.is_settled && astray == 0 {
             self.is_untouched = true;
             let uncommitted = Vec::new();
@@ -172,12 +172,12 @@ impl WorktreeSlot {
                 astray,
             });
         }
-        self.shelter.renew()?;
+        self.shelter.rewrite_config()?;
         self.shelter.write(&format!("refs/heads/{ITEM}"), format!("{head}\n").as_bytes())?;
         self.shelter.write(&format!("refs/heads/{BASE}"), format!("{}\n", self.base).as_bytes())?;
         let status = match self.status(&self.tree.place.git_dir.join("index")) {
             // An index can be damaged, or of a kind that needs more than its one file.
-            Err(Error::Failed { .. }) => self.status(&self.index_of(&head)?)?,
+            Err(Error::Failed { .. }) => self.status(&self.write_index(&head)?)?,
             other => other?,
         };
         let (uncommitted, commits) = self.read_status(&status)?;
@@ -186,15 +186,15 @@ impl WorktreeSlot {
     }
 
     /// Returns how many commits the item's branch has that `head` has not.
-    fn astray(&self, head: &str) -> Result<u64, Error> {
+    fn count_commits_off_head(&self, head: &str) -> Result<u64, Error> {
         let (repo, branch) = (&self.tree.repo, &self.tree.branch);
         let tip = match refs::read_branch(repo.common_dir(), branch) {
             Some(tip) => Some(tip),
-            None => repo.branch(branch)?,
+            None => repo.branch_tip(branch)?,
         };
         match tip {
             Some(tip) if tip != head && tip != self.base => {
-                Ok(repo.missing_from(&[tip], head)? as u64)
+                Ok(repo.count_missing_from(&[tip], head)? as u64)
             }
             Some(_) | None => Ok(0),
         }
@@ -205,8 +205,8 @@ impl WorktreeSlot {
     /// The branch stays.
     pub fn discard(self) -> Result<Option<PathBuf>, Error> {
         let repo = &self.tree.repo;
-        let _lock = RepoLock::take(repo.common_dir())?;
-        let trash = move_aside(self.tree.path())?;
+        let _lock = RepoLock::acquire(repo.common_dir())?;
+        let trash = move_to_trash(self.tree.path())?;
         remove(&self.tree.place.git_dir)?;
         // Git removes the directory of all worktrees with the last one; so do we.
         fs::remove_dir(repo.common_dir().join("worktrees")).ok();
@@ -224,7 +224,7 @@ impl WorktreeSlot {
     }
 
     /// Writes an index of ours for a commit, and returns where it is.
-    pub(super) fn index_of(&self, commit: &str) -> Result<PathBuf, Error> {
+    pub(super) fn write_index(&self, commit: &str) -> Result<PathBuf, Error> {
         let index = self.shelter.path("scratch");
         remove(&index)?;
         self.shelter.call(&["read-tree", commit]).index(&index).run()?;
@@ -235,14 +235,14 @@ impl WorktreeSlot {
         let args = ["status", "--porcelain=v2", "--branch", "-z", "--no-renames"];
         // Looking into submodules would run what their own settings say.
         let rest = ["--untracked-files=all", "--ignore-submodules=dirty"];
-        Ok(self.shelter.call(&args).args(rest).index(index).reading().run()?.stdout)
+        Ok(self.shelter.call(&args).args(rest).index(index).read_only().run()?.stdout)
     }
 
     fn read_status(&self, status: &[u8]) -> Result<(Vec<ChangedFile>, u64), Error> {
         let unexpected = || Error::Unexpected { command: "status".to_owned() };
         let (mut uncommitted, mut commits) = (Vec::new(), None);
         for field in split_fields(status) {
-            let text = shown(&field);
+            let text = display_path(&field);
             // Kind, then as many fields as come before the path.
             let (before, kind) = match text.as_bytes() {
                 [b'#', ..] => {

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use prodigy_core::event::WorktreeSnapshot;
 use tempfile::{NamedTempFile, TempPath};
 
-use super::{Error, Worktree, nested, repo::as_prodigy, worktree::snapshot_ref};
+use super::{Error, Worktree, nested, repo::with_fallback_committer, worktree::snapshot_ref};
 
 impl Worktree {
     /// Records HEAD, the index and all files that are not ignored.
@@ -16,15 +16,15 @@ impl Worktree {
     pub fn snapshot(&self) -> Result<WorktreeSnapshot, Error> {
         self.remove_locks()?;
         let head = self.head()?;
-        let index = self.call(&["write-tree"]).durable().or(&[128]).text()?;
+        let index = self.call(&["write-tree"]).durable().accept_codes(&[128]).run_text()?;
         let index = if index.is_empty() { self.tree_of(&head)? } else { index };
         let copy = self.copy_of_index()?;
         let call = |args: &[&str]| self.call(args).index(&copy);
-        nested::leave_out(call, &copy, self.path(), head.len() / 2)?;
+        nested::remove_nested_repos(call, &copy, self.path(), head.len() / 2)?;
         self.add_all(&copy)?;
-        let files = self.call(&["write-tree"]).index(&copy).durable().text()?;
+        let files = self.call(&["write-tree"]).index(&copy).durable().run_text()?;
         let snapshot = WorktreeSnapshot { head, index, files };
-        self.keep_alive(&snapshot)?;
+        self.protect_from_gc(&snapshot)?;
         Ok(snapshot)
     }
 
@@ -33,10 +33,10 @@ impl Worktree {
     /// Files that came since are removed, ignored ones stay. The job's branch is
     /// checked out afterwards, whatever was before.
     pub fn restore(&self, snapshot: &WorktreeSnapshot) -> Result<(), Error> {
-        self.check()?;
+        self.verify_integrity()?;
         self.repair_link()?;
         self.remove_locks()?;
-        self.remove_half_done()?;
+        self.abort_git_operations()?;
         let name = format!("refs/heads/{}", self.branch);
         let note = ["-m", "prodigy: restore"];
         self.call(&["symbolic-ref"]).args(note).args(["HEAD", &name]).durable().run()?;
@@ -54,7 +54,7 @@ impl Worktree {
     /// Puts everything that is not ignored into an index.
     fn add_all(&self, index: &Path) -> Result<(), Error> {
         let args = ["add", "--all", "--sparse", "--ignore-errors"];
-        self.call(&args).index(index).durable().or(&[1]).run()?;
+        self.call(&args).index(index).durable().accept_codes(&[1]).run()?;
         Ok(())
     }
 
@@ -70,7 +70,7 @@ impl Worktree {
         }
         let index = self.temporary_index()?;
         self.call(&["read-tree", files]).index(&index).run()?;
-        self.call(&["update-index", "-q", "--refresh"]).index(&index).or(&[1]).run()?;
+        self.call(&["update-index", "-q", "--refresh"]).index(&index).accept_codes(&[1]).run()?;
         Ok(index)
     }
 
@@ -93,16 +93,16 @@ impl Worktree {
     }
 
     pub(super) fn tree_of(&self, commit: &str) -> Result<String, Error> {
-        self.call(&["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).text()
+        self.call(&["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).run_text()
     }
 
     /// Puts the snapshot's trees where no clean-up of git's can drop them.
-    pub(super) fn keep_alive(&self, snapshot: &WorktreeSnapshot) -> Result<(), Error> {
+    pub(super) fn protect_from_gc(&self, snapshot: &WorktreeSnapshot) -> Result<(), Error> {
         let WorktreeSnapshot { head, index, files } = snapshot;
         let entries = format!("040000 tree {files}\tfiles\n040000 tree {index}\tindex\n");
-        let tree = self.call(&["mktree"]).stdin(entries).durable().text()?;
+        let tree = self.call(&["mktree"]).stdin(entries).durable().run_text()?;
         let commit = ["commit-tree", "-p", head, "-m", "prodigy snapshot", &tree];
-        let commit = as_prodigy(self.call(&commit)).durable().text()?;
+        let commit = with_fallback_committer(self.call(&commit)).durable().run_text()?;
         self.call(&["update-ref", &snapshot_ref(&self.branch), &commit]).durable().run()?;
         Ok(())
     }

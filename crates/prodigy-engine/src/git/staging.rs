@@ -17,9 +17,9 @@ use prodigy_core::event::CheckoutUpdate;
 use super::{
     Error,
     checkout::{BranchCheckout, ExaminedCheckout, FileStat, copy_index, dirty},
-    command::{GitDirs, shown, split_fields},
+    command::{GitDirs, display_path, split_fields},
     file_moves::{ON_ITS_WAY, link, move_file, remove_empty, write},
-    shelter::read_plain,
+    shelter::read_regular_or_empty,
     tree::remove,
 };
 
@@ -52,11 +52,11 @@ impl UpdateAction {
     const ALL: &'static [(Self, u8)] =
         &[(Self::Remove, b'-'), (Self::Place, b'+'), (Self::Directory, b'/')];
 
-    fn sign(self) -> u8 {
+    fn code(self) -> u8 {
         Self::ALL.iter().find(|(action, _)| *action == self).map_or(b'+', |(_, sign)| *sign)
     }
 
-    fn of(sign: u8) -> Option<Self> {
+    fn from_code(sign: u8) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == sign).map(|(action, _)| *action)
     }
 }
@@ -88,7 +88,7 @@ impl StagingDir {
 
     /// Reads the update that the directory is for.
     pub(super) fn read_update(&self) -> Result<Option<CheckoutUpdate>, Error> {
-        Ok(serde_json::from_slice(&read_plain(&self.update())?).ok())
+        Ok(serde_json::from_slice(&read_regular_or_empty(&self.update())?).ok())
     }
 
     /// Removes the directory; the plan goes first, so that nothing is done by half of it.
@@ -98,7 +98,7 @@ impl StagingDir {
     }
 
     /// Returns the path of an index to try things with.
-    pub(super) fn scratch(&self) -> PathBuf {
+    pub(super) fn scratch_index(&self) -> PathBuf {
         self.path.join("scratch-index")
     }
 
@@ -124,7 +124,7 @@ impl StagingDir {
     }
 
     /// Has git write the new index and the new files, and links the old ones.
-    pub(super) fn fill(
+    pub(super) fn write_files(
         &self,
         seat: BranchCheckout<'_>,
         examined: &ExaminedCheckout,
@@ -142,8 +142,8 @@ impl StagingDir {
         let plan = self.plan(seat, examined);
         for entry in &plan.entries {
             let from = seat.root().join(&entry.path);
-            if FileStat::take(&from) != entry.stamp {
-                return Ok(Err(entry.changed()));
+            if FileStat::capture(&from) != entry.stamp {
+                return Ok(Err(entry.concurrent_change()));
             }
             if entry.stamp.is_some() {
                 link(&from, &self.old_files().join(&entry.path))?;
@@ -165,10 +165,10 @@ impl StagingDir {
                     removals.push(UpdateEntry { action: UpdateAction::Remove, path, stamp });
                 }
             } else if change.new.is_submodule() {
-                if !change.below(seat.root()).is_dir() {
+                if !change.path_below(seat.root()).is_dir() {
                     others.push(UpdateEntry { action: UpdateAction::Directory, path, stamp });
                 }
-            } else if FileStat::take(&new_files.join(&path)).is_some() {
+            } else if FileStat::capture(&new_files.join(&path)).is_some() {
                 others.push(UpdateEntry { action: UpdateAction::Place, path, stamp });
             }
         }
@@ -189,8 +189,8 @@ impl StagingDir {
             let unexpected = || Error::Unexpected { command: "update plan".to_owned() };
             let sign = field.first().copied().ok_or_else(unexpected)?;
             let path = PathBuf::from(std::ffi::OsString::from_vec(field.split_off(1)));
-            let stamp = FileStat::take(&self.old_files().join(&path));
-            let action = UpdateAction::of(sign).ok_or_else(unexpected)?;
+            let stamp = FileStat::capture(&self.old_files().join(&path));
+            let action = UpdateAction::from_code(sign).ok_or_else(unexpected)?;
             entries.push(UpdateEntry { action, path, stamp });
         }
         Ok(Some(UpdatePlan { entries }))
@@ -203,12 +203,12 @@ impl StagingDir {
         plan: &UpdatePlan,
     ) -> Result<Result<(), ConcurrentChange>, Error> {
         for entry in &plan.entries {
-            if FileStat::take(&seat.root().join(&entry.path)) != entry.stamp {
-                return Ok(Err(entry.changed()));
+            if FileStat::capture(&seat.root().join(&entry.path)) != entry.stamp {
+                return Ok(Err(entry.concurrent_change()));
             }
-            self.carry_out(seat, entry)?;
+            self.apply_entry(seat, entry)?;
         }
-        plan.prune(seat.root(), UpdateAction::Remove);
+        plan.remove_empty_dirs(seat.root(), UpdateAction::Remove);
         Ok(Ok(()))
     }
 
@@ -218,19 +218,19 @@ impl StagingDir {
         for entry in &plan.entries {
             let is_to_do = match entry.action {
                 UpdateAction::Place => {
-                    FileStat::take(&self.new_files().join(&entry.path)).is_some()
+                    FileStat::capture(&self.new_files().join(&entry.path)).is_some()
                 }
                 UpdateAction::Remove | UpdateAction::Directory => true,
             };
-            if is_to_do && FileStat::take(&seat.root().join(&entry.path)) == entry.stamp {
-                self.carry_out(seat, entry)?;
+            if is_to_do && FileStat::capture(&seat.root().join(&entry.path)) == entry.stamp {
+                self.apply_entry(seat, entry)?;
             }
         }
-        plan.prune(seat.root(), UpdateAction::Remove);
+        plan.remove_empty_dirs(seat.root(), UpdateAction::Remove);
         Ok(())
     }
 
-    fn carry_out(&self, seat: BranchCheckout<'_>, entry: &UpdateEntry) -> Result<(), Error> {
+    fn apply_entry(&self, seat: BranchCheckout<'_>, entry: &UpdateEntry) -> Result<(), Error> {
         let to = seat.root().join(&entry.path);
         match entry.action {
             UpdateAction::Remove => remove(&to),
@@ -254,11 +254,11 @@ impl StagingDir {
     ) -> Result<Vec<String>, Error> {
         let changed: HashSet<Vec<u8>> = dirty(seat, &self.index())?;
         let mut kept = Vec::new();
-        plan.sweep(seat.root())?;
+        plan.remove_leftovers(seat.root())?;
         for entry in plan.entries.iter().rev() {
             let at = seat.root().join(&entry.path);
             let backup = self.old_files().join(&entry.path);
-            let now = FileStat::take(&at);
+            let now = FileStat::capture(&at);
             if now == entry.stamp {
                 continue;
             }
@@ -280,7 +280,7 @@ impl StagingDir {
         for entry in plan.entries.iter().filter(|entry| entry.action == UpdateAction::Directory) {
             remove_empty(&seat.root().join(&entry.path));
         }
-        plan.prune(seat.root(), UpdateAction::Place);
+        plan.remove_empty_dirs(seat.root(), UpdateAction::Place);
         self.changed_by_others(seat, &kept)
     }
 
@@ -293,19 +293,19 @@ impl StagingDir {
         if kept.is_empty() {
             return Ok(Vec::new());
         }
-        copy_index(seat, &self.scratch())?;
-        let changed = dirty(seat, &self.scratch())?;
+        copy_index(seat, &self.scratch_index())?;
+        let changed = dirty(seat, &self.scratch_index())?;
         let path = |entry: &&UpdateEntry| {
             let path = entry.path.as_os_str().as_bytes();
-            (entry.stamp.is_none() || changed.contains(path)).then(|| shown(path))
+            (entry.stamp.is_none() || changed.contains(path)).then(|| display_path(path))
         };
         Ok(kept.iter().filter_map(path).collect())
     }
 }
 
 impl UpdateEntry {
-    fn changed(&self) -> ConcurrentChange {
-        ConcurrentChange { path: shown(self.path.as_os_str().as_bytes()) }
+    fn concurrent_change(&self) -> ConcurrentChange {
+        ConcurrentChange { path: display_path(self.path.as_os_str().as_bytes()) }
     }
 }
 
@@ -313,7 +313,7 @@ impl UpdatePlan {
     fn write(&self, path: &Path) -> Result<(), Error> {
         let mut text = Vec::new();
         for entry in &self.entries {
-            text.push(entry.action.sign());
+            text.push(entry.action.code());
             text.extend_from_slice(entry.path.as_os_str().as_bytes());
             text.push(0);
         }
@@ -321,7 +321,7 @@ impl UpdatePlan {
     }
 
     /// Removes the directories that an action has left empty.
-    fn prune(&self, root: &Path, action: UpdateAction) {
+    fn remove_empty_dirs(&self, root: &Path, action: UpdateAction) {
         for entry in self.entries.iter().filter(|entry| entry.action == action) {
             for above in entry.path.ancestors().skip(1).filter(|p| !p.as_os_str().is_empty()) {
                 // One with something in it stays.
@@ -333,7 +333,7 @@ impl UpdatePlan {
     }
 
     /// Removes files that a kill has left on their way to another file system.
-    fn sweep(&self, root: &Path) -> Result<(), Error> {
+    fn remove_leftovers(&self, root: &Path) -> Result<(), Error> {
         let parents: BTreeSet<_> = self.entries.iter().filter_map(|e| e.path.parent()).collect();
         for parent in parents {
             // One that is not there holds nothing.

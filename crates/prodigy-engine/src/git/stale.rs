@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{
-    Error, Repo, command::GitDirs, commit_paths::IN_USE, in_flight, index_lock::is_of_a_job,
+    Error, Repo, command::GitDirs, commit_paths::IN_USE, in_flight, index_lock::is_job_lock,
     tree::remove,
 };
 use crate::process::{LockIdentity, is_lock_in_use};
@@ -37,7 +37,7 @@ impl Repo {
     ///
     /// To be called when the program that was started at that moment is gone.
     pub fn remove_stale_locks(&self, since: SystemTime) -> Result<Vec<PathBuf>, Error> {
-        remove_stale(&self.main, |lock| lock.is_since(since))
+        remove_stale(&self.main, |lock| lock.created_since(since))
     }
 
     /// Removes the locks that a run of a job left behind; returns them.
@@ -46,13 +46,13 @@ impl Repo {
     /// references of the job are nobody else's, so neither are locks on them that were made
     /// since the job began; others must be younger than the first program that was under way, by
     /// the records in a directory. These stay until none of the locks is left.
-    pub fn remove_locks_of(
+    pub fn remove_job_locks(
         &self,
         job: &str,
         began: SystemTime,
         in_flight: &Path,
     ) -> Result<Vec<PathBuf>, Error> {
-        let records = in_flight::left_in(in_flight)?;
+        let records = in_flight::stale_records(in_flight)?;
         let under_way = records.iter().map(|(_, began)| *began).min();
         let roots = ["refs/heads/prodigy", "refs/prodigy"];
         let own = roots.map(|root| self.common_dir().join(root).join(job));
@@ -115,7 +115,7 @@ fn locks(common: &Path) -> Result<Vec<LockFile>, Error> {
         }
     }
     // A checkout that is being updated, perhaps by a job that was killed, is left to that job.
-    paths.retain(|path| !is_of_a_job(path));
+    paths.retain(|path| !is_job_lock(path));
     let user = rustix::process::geteuid().as_raw();
     let found = paths.iter().filter_map(|path| LockFile::find(path));
     Ok(found.filter(|lock| lock.identity.user == user).collect())
@@ -157,7 +157,7 @@ pub(super) struct LockFile {
 
 impl LockFile {
     /// Returns whether the lock may have been made since a moment by the clock.
-    pub(super) fn is_since(&self, moment: SystemTime) -> bool {
+    pub(super) fn created_since(&self, moment: SystemTime) -> bool {
         self.identity.born.checked_add(LAG).is_some_and(|latest| latest >= moment)
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Error, Repo,
-    command::{GitCommand, GitDirs, shown},
+    command::{GitCommand, GitDirs, display_path},
     shelter::IsolatedGitDir,
 };
 
@@ -66,16 +66,16 @@ impl Worktree {
 
     /// Returns the commit that is checked out, without starting git if that can be avoided.
     pub fn head(&self) -> Result<String, Error> {
-        self.check()?;
+        self.verify_integrity()?;
         if let Some(commit) = self.read_head() {
             return Ok(commit);
         }
-        self.call(&["rev-parse", "--verify", "HEAD^{commit}"]).text()
+        self.call(&["rev-parse", "--verify", "HEAD^{commit}"]).run_text()
     }
 
     /// Returns the branch that is checked out, which an agent may have changed; `None` if detached.
     pub fn checked_out(&self) -> Result<Option<String>, Error> {
-        let name = self.call(&["symbolic-ref", "--quiet", "HEAD"]).or(&[1]).text()?;
+        let name = self.call(&["symbolic-ref", "--quiet", "HEAD"]).accept_codes(&[1]).run_text()?;
         Ok(name.strip_prefix("refs/heads/").map(ToOwned::to_owned))
     }
 
@@ -90,7 +90,7 @@ impl Worktree {
         if self.checked_out()?.as_deref() == Some(&*self.branch) {
             return Ok(Some(head));
         }
-        let old = self.repo.branch(&self.branch)?;
+        let old = self.repo.branch_tip(&self.branch)?;
         if let Some(old) = &old
             && !self.repo.is_ancestor(old, &head)?
         {
@@ -103,28 +103,29 @@ impl Worktree {
     }
 
     /// Returns the paths that differ from the last commit, ignored files left out.
-    pub fn has_uncommitted(&self) -> Result<Vec<String>, Error> {
+    pub fn uncommitted_paths(&self) -> Result<Vec<String>, Error> {
         let args = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];
-        self.check()?;
+        self.verify_integrity()?;
         // Looking into submodules would run what their own settings say.
         let call = self.call(&args).args(["--ignore-submodules=dirty"]);
-        let fields = call.reading().fields()?;
-        Ok(fields.iter().map(|field| shown(field.get(3..).unwrap_or_default())).collect())
+        let fields = call.read_only().run_fields()?;
+        Ok(fields.iter().map(|field| display_path(field.get(3..).unwrap_or_default())).collect())
     }
 
     /// Brings the index and the files to where the branch stands now.
     ///
     /// Changes that were not committed go; untracked and ignored files stay.
-    pub fn sync(&self) -> Result<(), Error> {
-        self.check()?;
+    pub fn reset_to_branch(&self) -> Result<(), Error> {
+        self.verify_integrity()?;
         self.repair_link()?;
         self.remove_locks()?;
-        self.remove_half_done()?;
+        self.abort_git_operations()?;
         let no_branch = || Error::NoSuchBranch { branch: self.branch.clone() };
-        let tip = self.repo.branch(&self.branch)?.ok_or_else(no_branch)?;
+        let tip = self.repo.branch_tip(&self.branch)?.ok_or_else(no_branch)?;
         let name = format!("refs/heads/{}", self.branch);
         self.call(&["symbolic-ref", "-m", "prodigy: sync", "HEAD", &name]).durable().run()?;
-        let (shelter, index) = (IsolatedGitDir::of(self)?, self.place.git_dir.join("index"));
+        let (shelter, index) =
+            (IsolatedGitDir::for_worktree(self)?, self.place.git_dir.join("index"));
         shelter.call(&["read-tree", "--reset", "-u", &tip]).index(&index).run()?;
         Ok(())
     }
@@ -140,7 +141,7 @@ impl Worktree {
     }
 
     /// Ends merges, rebases and the like that were begun and not finished.
-    pub(super) fn remove_half_done(&self) -> Result<(), Error> {
+    pub(super) fn abort_git_operations(&self) -> Result<(), Error> {
         for name in HALF_DONE {
             remove(&self.place.git_dir.join(name))?;
         }
@@ -149,7 +150,7 @@ impl Worktree {
 
     /// Makes the worktree's `.git` file lead to the repository again, if an agent changed it.
     pub(super) fn repair_link(&self) -> Result<(), Error> {
-        if self.leads_here() {
+        if self.has_valid_link() {
             return Ok(());
         }
         let link = self.path().join(".git");
@@ -165,7 +166,7 @@ impl Worktree {
 
     /// Returns whether the worktree's `.git` file leads to our directory, by an absolute path
     /// or a relative one.
-    pub(super) fn leads_here(&self) -> bool {
+    pub(super) fn has_valid_link(&self) -> bool {
         let link = self.path().join(".git");
         // A link to our directory is short; a longer file would only fill our memory.
         let is_file =
@@ -182,7 +183,7 @@ impl Worktree {
 
     /// Refuses to work in what an agent has put in the place of the worktree, or of a file
     /// that git reads: git follows a link wherever it leads and waits for a pipe.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    pub(super) fn verify_integrity(&self) -> Result<(), Error> {
         if !self.path().canonicalize().is_ok_and(|path| path == self.path()) {
             return Err(Error::Replaced { path: self.path().to_owned() });
         }
@@ -190,7 +191,7 @@ impl Worktree {
         let of_git = ["HEAD", "index"].map(|name| self.place.git_dir.join(name));
         let in_tree = [".gitattributes", ".gitignore"].map(|name| self.path().join(name));
         for path in of_git.into_iter().chain(in_tree).chain([branch]) {
-            if fs::metadata(&path).is_ok_and(|found| is_waited_for(found.file_type())) {
+            if fs::metadata(&path).is_ok_and(|found| blocks_on_open(found.file_type())) {
                 return Err(Error::Special { path });
             }
         }
@@ -199,7 +200,7 @@ impl Worktree {
 
     /// Starts a call in this worktree.
     pub(super) fn call<'a>(&'a self, args: &[&str]) -> GitCommand<'a> {
-        self.repo.git.at(&self.place, args)
+        self.repo.git.command_in(&self.place, args)
     }
 
     /// Reads HEAD from its files; `None` if they are of a kind that only git understands.
@@ -217,7 +218,7 @@ impl Worktree {
 }
 
 /// Returns whether reading such a file may never end.
-pub(super) fn is_waited_for(kind: fs::FileType) -> bool {
+pub(super) fn blocks_on_open(kind: fs::FileType) -> bool {
     kind.is_fifo() || kind.is_char_device()
 }
 

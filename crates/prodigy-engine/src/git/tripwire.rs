@@ -21,7 +21,7 @@ use prodigy_core::{event::CheckoutChange, ids::hex};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Error, Repo, settings, shelter::read_plain};
+use super::{Error, Repo, settings, shelter::read_regular_or_empty};
 
 /// The references that are the user's.
 const WATCHED: &[&str] = &["refs/heads", "refs/tags", STASH];
@@ -101,8 +101,8 @@ struct IndexStamp {
 
 impl CheckoutBaseline {
     /// Remembers the user's checkout as it is now.
-    pub fn take(repo: &Repo) -> Result<Self, Error> {
-        let before = CheckoutSnapshot::look(repo, None)?;
+    pub fn capture(repo: &Repo) -> Result<Self, Error> {
+        let before = CheckoutSnapshot::capture(repo, None)?;
         Ok(Self { repo: repo.clone(), before })
     }
 
@@ -118,8 +118,8 @@ impl CheckoutBaseline {
     }
 
     /// Returns what changed since the last look, and remembers what is there now.
-    pub fn check(&mut self) -> Result<Vec<CheckoutChange>, Error> {
-        let now = CheckoutSnapshot::look(&self.repo, Some(&self.before))?;
+    pub fn take_changes(&mut self) -> Result<Vec<CheckoutChange>, Error> {
+        let now = CheckoutSnapshot::capture(&self.repo, Some(&self.before))?;
         let before = std::mem::replace(&mut self.before, now);
         Ok(before.changes(&self.before))
     }
@@ -127,7 +127,7 @@ impl CheckoutBaseline {
     /// Takes over what a merge into a branch has made of the branch, and of the checkout if
     /// that is on it.
     pub fn expect_merge(&mut self, branch: &str) -> Result<(), Error> {
-        let now = CheckoutSnapshot::look(&self.repo, Some(&self.before))?;
+        let now = CheckoutSnapshot::capture(&self.repo, Some(&self.before))?;
         let name = format!("refs/heads/{branch}");
         if now.head == name && self.before.head == name {
             self.before.index = now.index;
@@ -141,9 +141,9 @@ impl CheckoutBaseline {
 }
 
 impl CheckoutSnapshot {
-    fn look(repo: &Repo, known: Option<&Self>) -> Result<Self, Error> {
+    fn capture(repo: &Repo, known: Option<&Self>) -> Result<Self, Error> {
         let format = "--format=%(objectname) %(refname)";
-        let list = repo.call(&["for-each-ref", format]).args(WATCHED).reading().text()?;
+        let list = repo.call(&["for-each-ref", format]).args(WATCHED).read_only().run_text()?;
         let reference = |line: &str| {
             let (commit, name) = line.split_once(' ')?;
             (!name.starts_with(OURS)).then(|| (name.to_owned(), commit.to_owned()))
@@ -152,9 +152,9 @@ impl CheckoutSnapshot {
         let remotes = known.and_then(|known| known.remotes.as_ref());
         Ok(Self {
             head: head(repo)?,
-            index: IndexStamp::look(repo, known.map(|known| &known.index))?,
+            index: IndexStamp::capture(repo, known.map(|known| &known.index))?,
             references,
-            remotes: Some(RemoteSettings::look(repo, remotes)?),
+            remotes: Some(RemoteSettings::capture(repo, remotes)?),
             exclude: Some(exclude(repo)?),
         })
     }
@@ -188,7 +188,7 @@ impl CheckoutSnapshot {
             let names: BTreeSet<_> = before.settings.keys().chain(now.settings.keys()).collect();
             for name in names.into_iter().take(MOST) {
                 if before.settings.get(name) != now.settings.get(name) {
-                    add(name, before.shown(name).as_ref(), now.shown(name).as_ref());
+                    add(name, before.display(name).as_ref(), now.display(name).as_ref());
                 }
             }
         }
@@ -205,12 +205,12 @@ impl CheckoutSnapshot {
 }
 
 impl IndexStamp {
-    fn look(repo: &Repo, known: Option<&Self>) -> Result<Self, Error> {
-        let file = identify(&repo.here.git_dir.join("index"));
+    fn capture(repo: &Repo, known: Option<&Self>) -> Result<Self, Error> {
+        let file = file_identity(&repo.here.git_dir.join("index"));
         if let Some(known) = known.filter(|known| file.is_some() && file == known.file) {
             return Ok(known.clone());
         }
-        let content = match repo.call_here(&["ls-files", "--stage", "-z"]).reading().run() {
+        let content = match repo.call_here(&["ls-files", "--stage", "-z"]).read_only().run() {
             Ok(staged) => hex(&Sha256::digest(&staged.stdout)).chars().take(SHORT).collect(),
             // What a step has damaged has changed as well.
             Err(Error::Failed { .. }) => "unreadable".to_owned(),
@@ -221,9 +221,9 @@ impl IndexStamp {
 }
 
 impl RemoteSettings {
-    fn look(repo: &Repo, known: Option<&Self>) -> Result<Self, Error> {
+    fn capture(repo: &Repo, known: Option<&Self>) -> Result<Self, Error> {
         let path = repo.common_dir().join("config");
-        let file = identify(&path);
+        let file = file_identity(&path);
         if let Some(known) = known.filter(|known| file.is_some() && file == known.file) {
             return Ok(known.clone());
         }
@@ -240,7 +240,7 @@ impl RemoteSettings {
     }
 
     /// Returns the values of a setting as people see them.
-    fn shown(&self, name: &str) -> Option<String> {
+    fn display(&self, name: &str) -> Option<String> {
         let values = self.settings.get(name)?;
         Some(values.iter().map(|value| value.shown.as_str()).collect::<Vec<_>>().join(", "))
     }
@@ -258,20 +258,20 @@ fn without_password(address: &str) -> String {
 
 /// Returns the lines of `info/exclude` that say something.
 fn exclude(repo: &Repo) -> Result<BTreeSet<String>, Error> {
-    let text = read_plain(&repo.common_dir().join(EXCLUDE))?;
+    let text = read_regular_or_empty(&repo.common_dir().join(EXCLUDE))?;
     let text = String::from_utf8_lossy(&text);
     let says = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     Ok(text.lines().filter(says).map(ToOwned::to_owned).collect())
 }
 
-fn identify(path: &Path) -> Option<FileIdentity> {
+fn file_identity(path: &Path) -> Option<FileIdentity> {
     let file = fs::symlink_metadata(path).ok()?;
     Some((file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
 }
 
 /// Returns what HEAD is on, without starting git if that can be avoided.
 fn head(repo: &Repo) -> Result<String, Error> {
-    let text = read_plain(&repo.here.git_dir.join("HEAD"))?;
+    let text = read_regular_or_empty(&repo.here.git_dir.join("HEAD"))?;
     let text = String::from_utf8_lossy(&text);
     let text = text.trim_end();
     match text.strip_prefix("ref: ") {

@@ -23,7 +23,7 @@ use super::{
     lock::RepoLock,
     merge::{MergeOutcome, MergeRequest},
     restore_result::RestoredResult,
-    shelter::read_plain,
+    shelter::read_regular_or_empty,
     staging::{ConcurrentChange, StagingDir, UpdatePlan},
     tree::remove,
 };
@@ -92,9 +92,9 @@ impl<'a> CheckoutSession<'a> {
         place: &'a GitDirs,
         request: &'a MergeRequest,
     ) -> Result<Result<Self, String>, Error> {
-        let lock = match IndexLock::take(&place.git_dir, &request.source_branch)? {
+        let lock = match IndexLock::acquire(&place.git_dir, &request.source_branch)? {
             Ok(lock) => lock,
-            Err(holder) => return Ok(Err(holder.reason(&place.work_tree))),
+            Err(holder) => return Ok(Err(holder.message(&place.work_tree))),
         };
         let staging = StagingDir::of(place, &request.source_branch);
         Ok(Ok(Self { seat: BranchCheckout { repo, place }, request, staging, lock }))
@@ -108,22 +108,23 @@ impl<'a> CheckoutSession<'a> {
         let commits = (update.old.as_str(), update.new.as_str());
         let plan = match self.stage(update, commits) {
             Ok(Ok(plan)) => plan,
-            Ok(Err(outcome)) => return self.give_up(outcome),
-            Err(error) => return self.give_up(refused(&error)),
+            Ok(Err(outcome)) => return self.abandon(outcome),
+            Err(error) => return self.abandon(refused(&error)),
         };
         let target = &self.request.target_branch;
-        let locked = BranchMove::prepare(self.seat, target, commits, &self.request.note());
+        let locked =
+            BranchMove::prepare(self.seat, target, commits, &self.request.reflog_message());
         let mut branch = match locked {
             Ok(branch) => branch,
             Err(error) => {
                 if self.tip()?.as_deref() == Some(commits.0) {
-                    return self.give_up(refused(&error));
+                    return self.abandon(refused(&error));
                 }
                 self.staging.remove()?;
                 return Ok(CheckoutUpdateOutcome::Moved);
             }
         };
-        self.lock.keep(true);
+        self.lock.set_kept(true);
         let refusal = match self.apply(&plan) {
             Ok(Ok(())) => match branch.commit() {
                 Ok(()) => None,
@@ -144,16 +145,16 @@ impl<'a> CheckoutSession<'a> {
         };
         if let Some(outcome) = refusal {
             let paths = self.staging.undo(self.seat, &plan)?;
-            self.lock.keep(false);
+            self.lock.set_kept(false);
             let is_whole = paths.is_empty();
-            return self.give_up(if is_whole {
+            return self.abandon(if is_whole {
                 outcome
             } else {
                 MergeOutcome::DirtyTarget { paths }
             });
         }
-        place_index(self.seat, &self.staging.index())?;
-        self.lock.keep(false);
+        install_index(self.seat, &self.staging.index())?;
+        self.lock.set_kept(false);
         self.staging.remove()?;
         Ok(CheckoutUpdateOutcome::Done)
     }
@@ -184,22 +185,22 @@ impl<'a> CheckoutSession<'a> {
             return Ok(Err(MergeOutcome::DirtyTarget { paths }));
         }
         self.staging.create(update)?;
-        let scratch = self.staging.scratch();
+        let scratch = self.staging.scratch_index();
         let examined = match checkout::examine(self.seat, commits.0, commits.1, &scratch)? {
             Ok(examined) => examined,
             Err(BlockingPaths { paths }) => return Ok(Err(MergeOutcome::DirtyTarget { paths })),
         };
         let changed = |ConcurrentChange { path }| MergeOutcome::DirtyTarget { paths: vec![path] };
-        Ok(self.staging.fill(self.seat, &examined, commits)?.map_err(changed))
+        Ok(self.staging.write_files(self.seat, &examined, commits)?.map_err(changed))
     }
 
-    fn give_up(&self, outcome: MergeOutcome) -> Result<CheckoutUpdateOutcome, Error> {
+    fn abandon(&self, outcome: MergeOutcome) -> Result<CheckoutUpdateOutcome, Error> {
         self.staging.remove()?;
         Ok(CheckoutUpdateOutcome::Refused(outcome))
     }
 
     fn tip(&self) -> Result<Option<String>, Error> {
-        self.seat.repo.branch(&self.request.target_branch)
+        self.seat.repo.branch_tip(&self.request.target_branch)
     }
 
     /// Returns the signs that the user is in the middle of something in the checkout.
@@ -231,14 +232,14 @@ impl Repo {
         source_branch: &str,
         recorded: Option<&CheckoutUpdate>,
     ) -> Result<CheckoutRecovery, Error> {
-        let _lock = RepoLock::take(self.common_dir())?;
+        let _lock = RepoLock::acquire(self.common_dir())?;
         let recorded_place = match recorded {
-            Some(update) => self.place_of(Path::new(&update.worktree))?,
+            Some(update) => self.work_tree_at(Path::new(&update.worktree))?,
             None => None,
         };
         let places = match recorded_place {
             Some(place) => vec![place],
-            None => self.places()?,
+            None => self.work_trees()?,
         };
         for place in places {
             let seat = BranchCheckout { repo: self, place: &place };
@@ -258,13 +259,13 @@ impl Repo {
     ) -> Result<CheckoutRecovery, Error> {
         let GitDirs { git_dir, work_tree, .. } = seat.place;
         let staging = StagingDir::of(seat.place, source_branch);
-        let was_locked = IndexLock::is_of(git_dir, source_branch)?;
+        let was_locked = IndexLock::is_held_by(git_dir, source_branch)?;
         if !was_locked && !staging.exists() {
             return Ok(CheckoutRecovery::Untouched);
         }
-        let lock = match IndexLock::take(git_dir, source_branch)? {
+        let lock = match IndexLock::acquire(git_dir, source_branch)? {
             Ok(lock) => lock,
-            Err(holder) => return Err(Error::CheckoutBusy { reason: holder.reason(work_tree) }),
+            Err(holder) => return Err(Error::CheckoutBusy { reason: holder.message(work_tree) }),
         };
         let known = staging.read_update()?.or_else(|| recorded.cloned());
         let recovery = match (staging.read_plan()?, known) {
@@ -272,7 +273,7 @@ impl Repo {
                 if was_locked {
                     remove_branch_locks(seat, &update)?;
                 }
-                self.complete(seat, &staging, &plan, &update)?
+                self.complete_update(seat, &staging, &plan, &update)?
             }
             // Nothing is changed before there is a plan.
             (_, _) => CheckoutRecovery::Untouched,
@@ -283,7 +284,7 @@ impl Repo {
     }
 
     /// Completes an update whose branch has moved, or undoes it.
-    fn complete(
+    fn complete_update(
         &self,
         seat: BranchCheckout<'_>,
         staging: &StagingDir,
@@ -299,14 +300,14 @@ impl Repo {
         let restored = if is_outdated { self.restore_result(staging, update)? } else { None };
         // Whoever removed the lock and went elsewhere has nothing of it in the files.
         if seat.has_branch(&update.target)? {
-            finish(seat, staging, plan, update)?;
+            finish_update(seat, staging, plan, update)?;
         }
         Ok(CheckoutRecovery::Finished { restored })
     }
 
     /// Returns whether the branch of an update has its new commit.
     fn has_moved(&self, update: &CheckoutUpdate) -> Result<bool, Error> {
-        match self.branch(&update.target)? {
+        match self.branch_tip(&update.target)? {
             Some(tip) => self.is_ancestor(&update.new, &tip),
             None => Ok(false),
         }
@@ -315,7 +316,7 @@ impl Repo {
 
 impl IndexLockHolder {
     /// Says who holds the lock, and what to do about it.
-    fn reason(&self, work_tree: &Path) -> String {
+    fn message(&self, work_tree: &Path) -> String {
         match self {
             Self::Job(branch) => {
                 let job = branch.strip_prefix("prodigy/").unwrap_or(branch);
@@ -342,13 +343,13 @@ fn refused(error: &Error) -> MergeOutcome {
 }
 
 /// Gives a checkout its new index.
-fn place_index(seat: BranchCheckout<'_>, index: &Path) -> Result<(), Error> {
+fn install_index(seat: BranchCheckout<'_>, index: &Path) -> Result<(), Error> {
     let real = seat.place.git_dir.join("index");
     rename(index, &real).map_err(Error::file("write", &real))
 }
 
 /// Does what is missing once the branch has moved.
-fn finish(
+fn finish_update(
     seat: BranchCheckout<'_>,
     staging: &StagingDir,
     plan: &UpdatePlan,
@@ -357,7 +358,7 @@ fn finish(
     staging.finish(seat, plan)?;
     // The lock may have been removed by hand, so that the index may have changed since.
     let index = staging.index();
-    let lines = checkout::outstanding(seat, &update.old, &update.new)?;
+    let lines = checkout::pending_index_lines(seat, &update.old, &update.new)?;
     if lines.is_empty() {
         return Ok(());
     }
@@ -365,7 +366,7 @@ fn finish(
     let call = seat.call(&["update-index", "-z", "--index-info"]).index(&index);
     call.stdin(lines).run()?;
     refresh(seat, &index)?;
-    place_index(seat, &index)
+    install_index(seat, &index)
 }
 
 /// Removes the locks on branch and `HEAD` that the git of a killed update left.
@@ -374,14 +375,14 @@ fn finish(
 /// it is taken for ours if it was made while we held the index.
 fn remove_branch_locks(seat: BranchCheckout<'_>, update: &CheckoutUpdate) -> Result<(), Error> {
     let branch = seat.place.common_dir.join(format!("refs/heads/{}.lock", update.target));
-    if read_plain(&branch)? == format!("{}\n", update.new).as_bytes() {
+    if read_regular_or_empty(&branch)? == format!("{}\n", update.new).as_bytes() {
         remove(&branch)?;
     }
     let time = |path: &Path| fs::symlink_metadata(path).and_then(|found| found.modified()).ok();
     let head = seat.place.git_dir.join("HEAD.lock");
     let since = time(&seat.place.git_dir.join("index.lock"));
     if time(&head).is_some_and(|made| since.is_some_and(|since| made >= since))
-        && read_plain(&head)?.is_empty()
+        && read_regular_or_empty(&head)?.is_empty()
     {
         remove(&head)?;
     }

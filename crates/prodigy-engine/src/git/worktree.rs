@@ -14,8 +14,8 @@ use super::{
     Error, Repo, Worktree,
     command::GitDirs,
     lock::RepoLock,
-    shelter::{read_plain, remove_of_branch, shelter_of},
-    tree::{is_waited_for, remove},
+    shelter::{isolated_git_dir_path, read_regular_or_empty, remove_isolated_dirs_of_branch},
+    tree::{blocks_on_open, remove},
 };
 
 impl Repo {
@@ -32,12 +32,12 @@ impl Repo {
         branch: &str,
         commit: &str,
     ) -> Result<Worktree, Error> {
-        let commit = self.commit(commit)?;
+        let commit = self.resolve_commit(commit)?;
         let path = make_parent(path)?;
-        let _lock = RepoLock::take(self.common_dir())?;
-        self.keep_old_worktree(&path, branch, &commit)?;
-        self.clear_leftover(&path)?;
-        let existing = self.branch(branch)?;
+        let _lock = RepoLock::acquire(self.common_dir())?;
+        self.move_old_worktree(&path, branch, &commit)?;
+        self.remove_stale_worktree(&path)?;
+        let existing = self.branch_tip(branch)?;
         if let Some(old) = existing.as_ref().filter(|existing| **existing != commit) {
             self.retire_branch(branch, old)?;
         }
@@ -49,27 +49,27 @@ impl Repo {
             }
         };
         add.run()?;
-        self.registered(&path, branch)
+        self.find_registered(&path, branch)
     }
 
     /// Opens the worktree of a job, making its directory again from the branch if it is gone.
     pub fn open_job_worktree(&self, path: &Path, branch: &str) -> Result<Worktree, Error> {
         let path = make_parent(path)?;
-        let _lock = RepoLock::take(self.common_dir())?;
+        let _lock = RepoLock::acquire(self.common_dir())?;
         // What a link leads to is not ours.
         let is_there = path.symlink_metadata().is_ok_and(|found| found.is_dir());
         if is_there && self.admin_dir(&path)?.is_some() {
-            let tree = self.registered(&path, branch)?;
+            let tree = self.find_registered(&path, branch)?;
             tree.repair_link()?;
             return Ok(tree);
         }
-        if self.branch(branch)?.is_none() {
+        if self.branch_tip(branch)?.is_none() {
             return Err(Error::NoSuchBranch { branch: branch.to_owned() });
         }
-        self.clear_leftover(&path)?;
+        self.remove_stale_worktree(&path)?;
         let add = self.call(&["worktree", "add", "--quiet"]).durable();
         add.args([path.as_os_str(), branch.as_ref()]).run()?;
-        self.registered(&path, branch)
+        self.find_registered(&path, branch)
     }
 
     /// Removes a job's worktree and, unless it is to be kept, its branch.
@@ -85,22 +85,22 @@ impl Repo {
     ) -> Result<(), Error> {
         let path = canonical_target(path)?;
         {
-            let _lock = RepoLock::take(self.common_dir())?;
-            move_aside(&path)?;
+            let _lock = RepoLock::acquire(self.common_dir())?;
+            move_to_trash(&path)?;
             self.forget(&path)?;
-            remove(&shelter_of(&path))?;
-            remove_of_branch(self, branch)?;
+            remove(&isolated_git_dir_path(&path))?;
+            remove_isolated_dirs_of_branch(self, branch)?;
             if !keep_branch {
                 self.delete_branch_if_contained(branch)?;
-                self.close_directory(branch);
+                self.remove_branch_dir_marker(branch);
             }
         }
         empty_trash(path.parent().unwrap_or(&path))
     }
 
     pub(super) fn delete_branch_if_contained(&self, branch: &str) -> Result<(), Error> {
-        let Some(tip) = self.branch(branch)? else { return Ok(()) };
-        if self.unmerged(&[&tip])? > 0 {
+        let Some(tip) = self.branch_tip(branch)? else { return Ok(()) };
+        if self.count_unmerged(&[&tip])? > 0 {
             return Ok(());
         }
         let name = format!("refs/heads/{branch}");
@@ -111,7 +111,7 @@ impl Repo {
     }
 
     /// Makes room for a worktree where one of ours was begun or has lost its files.
-    pub(super) fn clear_leftover(&self, path: &Path) -> Result<(), Error> {
+    pub(super) fn remove_stale_worktree(&self, path: &Path) -> Result<(), Error> {
         let is_ours = self.admin_dir(path)?.is_some();
         let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
         if path.symlink_metadata().is_ok() && !is_ours && !is_empty() {
@@ -119,7 +119,7 @@ impl Repo {
         }
         if is_ours {
             // Whatever the cut-off call had checked out comes from the commit and is made again.
-            if let Some(trash) = move_aside(path)? {
+            if let Some(trash) = move_to_trash(path)? {
                 fs::remove_dir_all(&trash).map_err(Error::file("remove", &trash))?;
             }
             self.forget(path)?;
@@ -134,7 +134,7 @@ impl Repo {
         for entry in fs::read_dir(&list).into_iter().flatten().flatten() {
             for name in ["HEAD", "gitdir", "commondir", "locked"] {
                 let path = entry.path().join(name);
-                if fs::metadata(&path).is_ok_and(|found| is_waited_for(found.file_type())) {
+                if fs::metadata(&path).is_ok_and(|found| blocks_on_open(found.file_type())) {
                     remove(&path)?;
                 }
             }
@@ -155,7 +155,7 @@ impl Repo {
     }
 
     /// Returns a worktree that git has on its list.
-    pub(super) fn registered(&self, path: &Path, branch: &str) -> Result<Worktree, Error> {
+    pub(super) fn find_registered(&self, path: &Path, branch: &str) -> Result<Worktree, Error> {
         let git_dir = self
             .admin_dir(path)?
             .ok_or_else(|| Error::Unexpected { command: "worktree add".to_owned() })?;
@@ -179,7 +179,7 @@ impl Repo {
         };
         for entry in entries {
             let admin = entry.map_err(Error::file("read", &list))?.path();
-            let Ok(text) = read_plain(&admin.join("gitdir")) else { continue };
+            let Ok(text) = read_regular_or_empty(&admin.join("gitdir")) else { continue };
             let text = text.strip_suffix(b"\n").unwrap_or(&text);
             let link = admin.join(std::ffi::OsStr::from_bytes(text));
             let Some(tree) = link.parent() else { continue };
@@ -242,7 +242,7 @@ fn empty_trash(directory: &Path) -> Result<(), Error> {
 
 /// Renames a directory so that its name is free at once, and returns its new name.
 #[expect(clippy::disallowed_methods, reason = "nothing is stored: the directory is thrown away")]
-pub(super) fn move_aside(path: &Path) -> Result<Option<PathBuf>, Error> {
+pub(super) fn move_to_trash(path: &Path) -> Result<Option<PathBuf>, Error> {
     let parent = path.parent().unwrap_or(path);
     if path.symlink_metadata().is_err() {
         return Ok(None);

@@ -51,7 +51,7 @@ pub(super) fn is_confirmed(
 ) -> Result<bool, PolicyError> {
     let digest = digest(content);
     let mut found = None;
-    for record in audit::read(layout).map_err(PolicyError::Audit)? {
+    for record in audit::read_trail(layout).map_err(PolicyError::Audit)? {
         let record = record.map_err(PolicyError::Audit)?;
         let said = &record.said;
         let confirms = said.action == AuditAction::ConfirmPolicy
@@ -63,7 +63,7 @@ pub(super) fn is_confirmed(
         }
     }
     let Some(seq) = found else { return Ok(false) };
-    let verified = audit::verify(layout, repo).map_err(PolicyError::Audit)?;
+    let verified = audit::verify_trail(layout, repo).map_err(PolicyError::Audit)?;
     let AuditVerification::Whole { head, unanchored, .. } = verified else {
         return Err(PolicyError::Trail);
     };

@@ -34,7 +34,7 @@ impl ActivePolicy {
 
     /// Returns whether the policy is still in force.
     pub fn is_current(&self) -> Result<bool, PolicyError> {
-        if self.source.look_again(&self.look)? == self.look {
+        if self.source.fingerprint_now(&self.look)? == self.look {
             return Ok(true);
         }
         Ok(self.source.read()?.policy.snapshot() == self.policy.snapshot())

@@ -70,10 +70,10 @@ impl PolicySource {
     pub fn read_unconfirmed(&self) -> Result<CommittedPolicy, PolicyError> {
         let mut look = PolicyFingerprint { tip: self.tip()?, checkout: BTreeMap::new() };
         let mut notes = Vec::new();
-        let content = self.repo.file_in(&look.tip, POLICY_FILE)?;
+        let content = self.repo.read_file_at(&look.tip, POLICY_FILE)?;
         self.compare(POLICY_FILE, content.as_deref(), &mut look, &mut notes)?;
-        let has_other = self.repo.file_in(&look.tip, OTHER_ENDING)?.is_some()
-            || self.in_checkout(OTHER_ENDING)?.is_some();
+        let has_other = self.repo.read_file_at(&look.tip, OTHER_ENDING)?.is_some()
+            || self.read_from_checkout(OTHER_ENDING)?.is_some();
         if has_other && content.is_none() {
             return Err(PolicyError::OtherEnding);
         }
@@ -93,12 +93,12 @@ impl PolicySource {
         };
         let mut signers = BTreeMap::new();
         for path in policy.signers_files() {
-            let content = self.repo.file_in(&look.tip, path)?;
+            let content = self.repo.read_file_at(&look.tip, path)?;
             self.compare(path, content.as_deref(), &mut look, &mut notes)?;
             signers.extend(content.map(|content| (path.to_owned(), content)));
         }
         let policy = policy.with_signers(|path| Some(hex(&Sha256::digest(signers.get(path)?))));
-        let signers = SignerFiles::new(signers, self.shown_branch());
+        let signers = SignerFiles::new(signers, self.display_branch());
         Ok(CommittedPolicy { policy, is_file, signers, sources, warnings, notes, look })
     }
 
@@ -112,7 +112,7 @@ impl PolicySource {
         let signers = committed.signers.paths();
         for path in committed.is_file.then_some(POLICY_FILE).into_iter().chain(signers) {
             let Some(change) = self.repo.changed_by_job(tip, path)? else { continue };
-            let content = self.repo.file_in(tip, path)?.unwrap_or_default();
+            let content = self.repo.read_file_at(tip, path)?.unwrap_or_default();
             if confirmed::is_confirmed(&self.layout, &self.repo, path, &content)? {
                 continue;
             }
@@ -129,20 +129,20 @@ impl PolicySource {
     }
 
     /// Looks again at what a policy was read from.
-    pub(super) fn look_again(
+    pub(super) fn fingerprint_now(
         &self,
         before: &PolicyFingerprint,
     ) -> Result<PolicyFingerprint, PolicyError> {
         let mut look = PolicyFingerprint { tip: self.tip()?, checkout: BTreeMap::new() };
         for path in before.checkout.keys() {
-            look.checkout.insert(path.clone(), self.in_checkout(path)?);
+            look.checkout.insert(path.clone(), self.read_from_checkout(path)?);
         }
         Ok(look)
     }
 
     /// Returns the commit whose files decide.
     fn tip(&self) -> Result<String, PolicyError> {
-        let tip = self.branch.as_ref().map(|branch| self.repo.branch(branch)).transpose()?;
+        let tip = self.branch.as_ref().map(|branch| self.repo.branch_tip(branch)).transpose()?;
         match tip.flatten() {
             Some(tip) => Ok(tip),
             None => Ok(self.repo.head()?.commit),
@@ -157,14 +157,14 @@ impl PolicySource {
         look: &mut PolicyFingerprint,
         notes: &mut Vec<String>,
     ) -> Result<(), PolicyError> {
-        let here = self.in_checkout(path)?;
+        let here = self.read_from_checkout(path)?;
         let is_same = here.as_deref() == committed;
         let is_missing = here.is_none();
         look.checkout.insert(path.to_owned(), here);
         if is_same {
             return Ok(());
         }
-        let branch = self.shown_branch();
+        let branch = self.display_branch();
         if is_missing {
             notes.push(format!(
                 "`{path}` is missing in the checkout; the one that is committed on {branch} decides"
@@ -181,12 +181,12 @@ impl PolicySource {
     }
 
     /// Returns the content of a file of the checkout; `None` if it is not there.
-    fn in_checkout(&self, path: &str) -> Result<Option<Vec<u8>>, PolicyError> {
+    fn read_from_checkout(&self, path: &str) -> Result<Option<Vec<u8>>, PolicyError> {
         read(&self.repo.checkout().join(path))
     }
 
     /// Returns the branch, for people.
-    fn shown_branch(&self) -> String {
+    fn display_branch(&self) -> String {
         match &self.branch {
             Some(branch) => format!("`{branch}`"),
             None => "the commit that is checked out".to_owned(),
@@ -215,7 +215,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, PolicyError> {
 pub fn guarded_files(repo: &Repo, branch: &str) -> Vec<String> {
     let mut files = vec![POLICY_FILE.to_owned(), OTHER_ENDING.to_owned()];
     // A policy that cannot be read names no files, and decides nothing either.
-    let content = repo.file_in(branch, POLICY_FILE).ok().flatten().unwrap_or_default();
+    let content = repo.read_file_at(branch, POLICY_FILE).ok().flatten().unwrap_or_default();
     if let Ok(loaded) = ReplayPolicy::read(POLICY_FILE, &String::from_utf8_lossy(&content)) {
         files.extend(loaded.policy.signers_files().into_iter().map(str::to_owned));
     }

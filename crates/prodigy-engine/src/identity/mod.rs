@@ -18,7 +18,7 @@ const LONGEST_NAME: usize = 200;
 
 /// Returns who uses a repository, as its configuration says, or else what the caller has
 /// learned from the operating system. Nobody has proved it.
-pub fn asserted(repo: &Repo, user: &str) -> String {
+pub fn asserted_identity(repo: &Repo, user: &str) -> String {
     let plain = |name: &str| -> String {
         let shown = |c: char| if c.is_control() { ' ' } else { c };
         name.trim().chars().map(shown).take(LONGEST_NAME).collect()

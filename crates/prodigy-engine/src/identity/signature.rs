@@ -6,7 +6,7 @@ use tempfile::NamedTempFile;
 
 use super::{
     Error,
-    ssh::{complaint, run},
+    ssh::{error_line, run},
 };
 use crate::git::Repo;
 
@@ -30,7 +30,7 @@ pub enum SigningKey {
 
 impl SigningKey {
     /// Returns the key that git signs commits with.
-    pub fn of(repo: &Repo) -> Result<Self, Error> {
+    pub fn from_git_config(repo: &Repo) -> Result<Self, Error> {
         let key = repo.ssh_signing_key().ok_or(Error::NoKey)?;
         let literal = key.strip_prefix("key::").or_else(|| key.starts_with("ssh-").then_some(&key));
         Ok(match literal {
@@ -61,7 +61,7 @@ pub fn sign(text: &str, key: &SigningKey) -> Result<String, Error> {
     args.extend(["-f".into(), path.into_os_string()]);
     let output = run(&args, text)?;
     if output.status != 0 {
-        let why = complaint(&output).unwrap_or_else(|| "`ssh-keygen` gave no reason".to_owned());
+        let why = error_line(&output).unwrap_or_else(|| "`ssh-keygen` gave no reason".to_owned());
         return Err(Error::Key { key: shown, why });
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -104,7 +104,7 @@ pub fn verify(
         return Ok(());
     }
     // What follows is only about why: it was refused.
-    if let Some(why) = complaint(&output) {
+    if let Some(why) = error_line(&output) {
         return not_good(why);
     }
     let found = ask("find-principals", &[], "")?;

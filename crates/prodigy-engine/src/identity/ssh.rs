@@ -3,7 +3,7 @@
 use std::{env, ffi::OsString, io, path::Path, time::Duration};
 
 use super::Error;
-use crate::process::{self, HelperCommand, HelperOutput, quick};
+use crate::process::{self, HelperCommand, HelperOutput, run_helper};
 
 /// The program.
 const PROGRAM: &str = "ssh-keygen";
@@ -13,11 +13,11 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs `ssh-keygen` to its end.
 pub(super) fn run(args: &[OsString], stdin: &str) -> Result<HelperOutput, Error> {
-    run_program(PROGRAM, args, stdin)
+    run_ssh_keygen_program(PROGRAM, args, stdin)
 }
 
 /// Runs a program as if it was `ssh-keygen`.
-pub(super) fn run_program(
+pub(super) fn run_ssh_keygen_program(
     program: &str,
     args: &[OsString],
     stdin: &str,
@@ -39,7 +39,7 @@ pub(super) fn run_program(
         stdin: stdin.as_bytes(),
         timeout: TIMEOUT,
     };
-    match quick(&call) {
+    match run_helper(&call) {
         Err(process::Error::Start { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             Err(Error::Missing)
         }
@@ -48,7 +48,7 @@ pub(super) fn run_program(
 }
 
 /// Returns the last line of what `ssh-keygen` complained about.
-pub(super) fn complaint(output: &HelperOutput) -> Option<String> {
+pub(super) fn error_line(output: &HelperOutput) -> Option<String> {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
     line.map(ToOwned::to_owned)

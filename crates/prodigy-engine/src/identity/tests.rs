@@ -96,7 +96,7 @@ fn program(name: &str, directory: &Path, args: &[&str], more: &[&str]) {
 #[test]
 fn a_signature_by_an_allowed_key_is_good() {
     let keys = Keys::new();
-    let text = Vote::Approve.text("sha256:aa");
+    let text = Vote::Approve.signed_text("sha256:aa");
     let signature = keys.sign(&text, "ada");
     assert!(signature.starts_with("-----BEGIN SSH SIGNATURE-----\n"), "{signature}");
     keys.verify(&text, &signature, "ada@example.com").unwrap();
@@ -105,8 +105,8 @@ fn a_signature_by_an_allowed_key_is_good() {
 #[test]
 fn a_changed_text_is_found() {
     let keys = Keys::new();
-    let signature = keys.sign(&Vote::Approve.text("sha256:aa"), "ada");
-    for other in [Vote::Reject.text("sha256:aa"), Vote::Approve.text("sha256:ab")] {
+    let signature = keys.sign(&Vote::Approve.signed_text("sha256:aa"), "ada");
+    for other in [Vote::Reject.signed_text("sha256:aa"), Vote::Approve.signed_text("sha256:ab")] {
         let why = keys.refused(&other, &signature, "ada@example.com");
         insta::allow_duplicates! {
             insta::assert_snapshot!(why, @"Signature verification failed: incorrect signature");
@@ -185,7 +185,7 @@ fn a_key_that_cannot_be_used_is_named_and_nobody_is_asked() {
 
 #[test]
 fn a_program_that_is_not_installed_is_named() {
-    let error = ssh::run_program("no-such-ssh-keygen", &[], "").unwrap_err();
+    let error = ssh::run_ssh_keygen_program("no-such-ssh-keygen", &[], "").unwrap_err();
     insta::assert_snapshot!(format!("{error}; {}", error.hint().unwrap()), @"`ssh-keygen` is not installed, or not on the `PATH`; install OpenSSH; Debian calls it `openssh-client`");
 }
 
@@ -193,7 +193,7 @@ fn a_program_that_is_not_installed_is_named() {
 fn the_key_is_the_one_that_git_signs_with() {
     let keys = Keys::new();
     let repo = keys.repo(&[("gpg.format", "ssh"), ("user.signingkey", "~/ada")]);
-    let key = SigningKey::of(&repo).unwrap();
+    let key = SigningKey::from_git_config(&repo).unwrap();
     assert_eq!(key, SigningKey::File(keys.path("ada")));
     let signature = sign("yes\n", &key).unwrap();
     keys.verify("yes\n", &signature, "ada@example.com").unwrap();
@@ -204,7 +204,7 @@ fn a_public_key_in_the_configuration_stands_for_one_in_the_agent() {
     let keys = Keys::new();
     let ada = keys.public("ada");
     let repo = keys.repo(&[("gpg.format", "ssh"), ("user.signingkey", &format!("key::{ada}"))]);
-    assert_eq!(SigningKey::of(&repo).unwrap(), SigningKey::Public(ada));
+    assert_eq!(SigningKey::from_git_config(&repo).unwrap(), SigningKey::Public(ada));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_key_that_only_the_agent_has_signs() {
 fn without_a_key_of_ssh_there_is_none() {
     let keys = Keys::new();
     let repo = keys.repo(&[("user.signingkey", "0xABCD")]);
-    let error = SigningKey::of(&repo).unwrap_err();
+    let error = SigningKey::from_git_config(&repo).unwrap_err();
     insta::assert_snapshot!(format!("{error}; {}", error.hint().unwrap()), @"there is no key to sign with: git is not set up to sign with keys of ssh; pass `--key FILE`, or set it up with `git config gpg.format ssh` and `git config user.signingkey FILE`");
 }
 
@@ -238,7 +238,7 @@ fn without_a_key_of_ssh_there_is_none() {
 fn people_are_who_git_says_or_else_who_the_system_says() {
     let keys = Keys::new();
     let repo = keys.repo(&[("user.email", " ada\u{1b}@example.com ")]);
-    assert_eq!(asserted(&repo, "root"), "ada @example.com");
+    assert_eq!(asserted_identity(&repo, "root"), "ada @example.com");
     let other = Keys::new();
-    assert_eq!(asserted(&other.repo(&[]), " root\n"), "root");
+    assert_eq!(asserted_identity(&other.repo(&[]), " root\n"), "root");
 }

@@ -36,9 +36,9 @@ const BEING_BORN: Duration = Duration::from_secs(5);
 pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
     let mut child = command.spawn()?;
     let mut tries_left = TRIES - 1;
-    while tries_left > 0 && is_stillborn(child.id()) {
+    while tries_left > 0 && died_before_exec(child.id()) {
         // Each time takes a further signal, so this ends when the signals do.
-        if !is_sent_to_groups(child.wait()?) {
+        if !is_group_signal(child.wait()?) {
             tries_left -= 1;
         }
         child = command.spawn()?;
@@ -47,12 +47,12 @@ pub(super) fn spawn(command: &mut Command) -> io::Result<Child> {
 }
 
 /// Returns whether a program was ended by a signal that is sent to whole groups.
-fn is_sent_to_groups(status: ExitStatus) -> bool {
+fn is_group_signal(status: ExitStatus) -> bool {
     status.signal().is_some_and(|ended| TO_GROUPS.map(Signal::as_raw).contains(&ended))
 }
 
 /// Returns whether a child that is not reaped ended before it became its program.
-fn is_stillborn(pid: u32) -> bool {
+fn died_before_exec(pid: u32) -> bool {
     let start = Instant::now();
     // Who becomes a program lets its parent go on a moment before it has.
     while start.elapsed() < BEING_BORN {
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_program_that_has_begun_is_born_whether_it_has_ended_or_not() {
         let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
-        assert!(!is_stillborn(child.id()));
+        assert!(!died_before_exec(child.id()));
         child.kill().unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
         while !fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") Z ") {

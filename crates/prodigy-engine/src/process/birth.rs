@@ -30,7 +30,7 @@ pub(super) fn spawn(
 }
 
 /// Returns a word that no other supervisor has.
-pub(super) fn marker() -> io::Result<String> {
+pub(super) fn new_marker() -> io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     let mut marker = String::new();

@@ -18,8 +18,8 @@ use super::{
     CapturedOutput, Error, JOB_MARKER, Launch, MARKER, ProcessOutcome, ProcessStatus, StopToken,
     TerminationReason,
     apart::TRIES,
-    birth::{marker, spawn},
-    keeper::{Reaper, keep},
+    birth::{new_marker, spawn},
+    keeper::{Reaper, reap},
     oom::OomCounter,
     stop::StopUrgency,
     wire::{self, FrameBuffer, SupervisorReply},
@@ -100,10 +100,10 @@ impl SupervisorClient {
     /// [`super::end_marked`] knows it. It is born in our process group, and a signal to that
     /// can end it before it has come up; then another one is started.
     pub async fn start(program: &Path, state: &Path) -> Result<Self, Error> {
-        let mut started = Self::come_up(program, state).await;
+        let mut started = Self::try_start(program, state).await;
         for _ in 1..TRIES {
             match started {
-                Err(SupervisorStartError::Hit) => started = Self::come_up(program, state).await,
+                Err(SupervisorStartError::Hit) => started = Self::try_start(program, state).await,
                 Ok(_) | Err(SupervisorStartError::Failed(_)) => break,
             }
         }
@@ -117,10 +117,10 @@ impl SupervisorClient {
     }
 
     /// Starts one and waits for its first word.
-    async fn come_up(program: &Path, state: &Path) -> Result<Self, SupervisorStartError> {
+    async fn try_start(program: &Path, state: &Path) -> Result<Self, SupervisorStartError> {
         let name = || program.display().to_string();
         let cannot_start = |source| Error::Start { program: name(), source };
-        let marker = marker().map_err(cannot_start)?;
+        let marker = new_marker().map_err(cannot_start)?;
         let env = vec![
             (JOB_MARKER, state.as_os_str().to_owned()),
             ("PRODIGY_AUTOMATION", "true".into()),
@@ -132,7 +132,7 @@ impl SupervisorClient {
         let socket = match UnixStream::from_std(socket) {
             Ok(socket) => socket,
             Err(source) => {
-                keep(keeper, Duration::ZERO).await;
+                reap(keeper, Duration::ZERO).await;
                 return Err(Error::Start { program: name(), source }.into());
             }
         };
@@ -141,7 +141,7 @@ impl SupervisorClient {
             inbox: FrameBuffer::default(),
             outbox: Vec::new(),
             busy: false,
-            oom_kills: OomCounter::now(),
+            oom_kills: OomCounter::read(),
         };
         let ready = timeout(COMING_UP, supervisor.reply(CHUNK)).await;
         match ready.unwrap_or_else(|elapsed| Err(elapsed.into())) {
@@ -155,7 +155,7 @@ impl SupervisorClient {
                 Err(Error::NoSupervisor { program: name(), source }.into())
             }
             Err(source) => {
-                if supervisor.was_hit().await {
+                if supervisor.was_signaled().await {
                     return Err(SupervisorStartError::Hit);
                 }
                 Err(Error::NoSupervisor { program: name(), source }.into())
@@ -164,13 +164,13 @@ impl SupervisorClient {
     }
 
     /// Finds out whether a supervisor that does not answer was ended by a signal.
-    async fn was_hit(&mut self) -> bool {
+    async fn was_signaled(&mut self) -> bool {
         let Some(SupervisorProcess { socket, mut keeper }) = self.guarded.take() else {
             return false;
         };
         drop(socket);
         let looked = spawn_blocking(move || {
-            let was_hit = keeper.was_hit(CLOSING);
+            let was_hit = keeper.was_signaled(CLOSING);
             if !was_hit {
                 keeper.finish(Duration::ZERO);
             }
@@ -189,13 +189,13 @@ impl SupervisorClient {
         launch: &Launch,
         stop: &StopToken,
     ) -> Result<ProcessOutcome, Error> {
-        self.listen(launch, stop, &mut |_| ControlFlow::Continue(())).await
+        self.run_streaming(launch, stop, &mut |_| ControlFlow::Continue(())).await
     }
 
     /// Does the same, and lets somebody hear what it prints if the launch is to be streamed.
     ///
     /// The program is held up while the listener is busy, and so is everything else on this thread.
-    pub async fn listen(
+    pub async fn run_streaming(
         &mut self,
         launch: &Launch,
         stop: &StopToken,
@@ -205,21 +205,21 @@ impl SupervisorClient {
             return Ok(stopped_before());
         }
         self.outbox.clear();
-        wire::put_launch(launch, &mut self.outbox).map_err(|wire::WireError| Error::TooLarge)?;
+        wire::encode_launch(launch, &mut self.outbox).map_err(|wire::WireError| Error::TooLarge)?;
         if std::mem::replace(&mut self.busy, true) {
-            self.shut().await;
+            self.shutdown().await;
             return Err(Error::Lost { ended: 0 });
         }
         // Whatever went wrong with the socket, it means that there is nobody to talk to.
         let Ok(reply) = self.exchange(launch, stop, listener).await else {
-            return Err(self.lost(launch.grace).await);
+            return Err(self.kill_orphans(launch.grace).await);
         };
         match reply {
             SupervisorReply::Ended(mut ended) => {
                 self.busy = false;
                 // A shell reports the end of its last program as an exit code of its own.
                 if ended.ended_by.is_none() && ended.status.code() == KILLED {
-                    ended.oom_killed = self.oom_kills.have_grown();
+                    ended.oom_killed = self.oom_kills.has_increased();
                 }
                 Ok(*ended)
             }
@@ -228,21 +228,21 @@ impl SupervisorClient {
                 Err(Error::Log { message })
             }
             SupervisorReply::Ready | SupervisorReply::Output(_) => {
-                Err(self.lost(launch.grace).await)
+                Err(self.kill_orphans(launch.grace).await)
             }
         }
     }
 
     /// Ends the supervisor and waits until it is gone.
     pub async fn close(mut self) {
-        self.shut().await;
+        self.shutdown().await;
     }
 
     /// Lets the supervisor end what it runs and then itself.
-    async fn shut(&mut self) {
+    async fn shutdown(&mut self) {
         if let Some(SupervisorProcess { socket, keeper }) = self.guarded.take() {
             drop(socket);
-            keep(keeper, CLOSING).await;
+            reap(keeper, CLOSING).await;
         }
     }
 
@@ -276,17 +276,17 @@ impl SupervisorClient {
             // First the requests to end: a program that never ceases to print must not drown them.
             tokio::select! {
                 biased;
-                raised = stop.above(urgency) => {
+                raised = stop.wait_for_more_urgent(urgency) => {
                     urgency = raised;
                     let now = raised == StopUrgency::Now;
                     let grace = if now { Duration::ZERO } else { launch.grace };
                     deadline = Instant::now().checked_add(grace).and_then(|at| at.checked_add(STUCK));
-                    self.ask(|frame| wire::put_stop(now, frame)).await?;
+                    self.ask(|frame| wire::encode_stop(now, frame)).await?;
                 }
                 () = at(enough_at), if !has_enough => {
                     has_enough = true;
                     deadline = deadline.into_iter().chain(after(Duration::ZERO)).min();
-                    self.ask(wire::put_enough).await?;
+                    self.ask(wire::encode_enough).await?;
                 }
                 reply = self.reply(chunk) => match reply? {
                     SupervisorReply::Output(bytes) => {
@@ -331,7 +331,7 @@ impl SupervisorClient {
         let guarded = self.guarded.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         loop {
             if let Some(body) = self.inbox.next() {
-                return wire::reply(body).map_err(io::Error::other);
+                return wire::decode_reply(body).map_err(io::Error::other);
             }
             guarded.socket.readable().await?;
             self.inbox.bytes.reserve(chunk);
@@ -345,12 +345,12 @@ impl SupervisorClient {
     }
 
     /// Ends what a supervisor left behind that is gone, stuck or confused.
-    async fn lost(&mut self, grace: Duration) -> Error {
+    async fn kill_orphans(&mut self, grace: Duration) -> Error {
         let Some(SupervisorProcess { socket, mut keeper }) = self.guarded.take() else {
             return Error::Lost { ended: 0 };
         };
         drop(socket);
-        let ended = spawn_blocking(move || keeper.end(grace.min(ORPHAN_GRACE))).await;
+        let ended = spawn_blocking(move || keeper.kill(grace.min(ORPHAN_GRACE))).await;
         // The search does not panic; if it were cancelled the runtime is going down.
         Error::Lost { ended: ended.unwrap_or_default() }
     }

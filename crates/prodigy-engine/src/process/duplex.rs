@@ -13,7 +13,7 @@ use rustix::{buffer::spare_capacity, event::PollFlags, io::Errno};
 
 use super::{
     Error, HelperCommand, apart,
-    quick::{CHUNK, command, end},
+    quick::{CHUNK, command, kill_group},
     ready,
 };
 
@@ -40,24 +40,24 @@ impl Coprocess {
         let mut child =
             piped.map_err(|source| Error::Start { program: program.clone(), source })?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            end(&mut child);
+            kill_group(&mut child);
             let source = io::Error::other("it has no streams");
             return Err(Error::Start { program, source });
         };
         let unread = Vec::new();
         let mut duplex = Self { program, child, stdin, stdout, unread, timeout: q.timeout };
-        duplex.tell(q.stdin)?;
+        duplex.write(q.stdin)?;
         Ok(duplex)
     }
 
     /// Gives the program something to read: at most what a pipe holds, for nobody reads the
     /// answers meanwhile.
-    pub fn tell(&mut self, input: &[u8]) -> Result<(), Error> {
+    pub fn write(&mut self, input: &[u8]) -> Result<(), Error> {
         self.stdin.write_all(input).map_err(|source| self.failed(source))
     }
 
     /// Returns the next line of the answer, without its end.
-    pub fn line(&mut self) -> Result<Vec<u8>, Error> {
+    pub fn read_line(&mut self) -> Result<Vec<u8>, Error> {
         let mut seen = 0;
         loop {
             let rest = self.unread.get(seen..).unwrap_or_default();
@@ -72,7 +72,7 @@ impl Coprocess {
     }
 
     /// Returns the next bytes of the answer.
-    pub fn bytes(&mut self, count: usize) -> Result<Vec<u8>, Error> {
+    pub fn read_bytes(&mut self, count: usize) -> Result<Vec<u8>, Error> {
         while self.unread.len() < count {
             self.read()?;
         }
@@ -93,7 +93,7 @@ impl Coprocess {
                 return Err(Error::TimedOut { program: self.program.clone(), limit: self.timeout });
             }
             let wanted = [Some((self.stdout.as_fd(), PollFlags::IN))];
-            let [is_ready] = ready::wait(wanted, Some(left)).map_err(|e| self.failed(e))?;
+            let [is_ready] = ready::poll_ready(wanted, Some(left)).map_err(|e| self.failed(e))?;
             if !is_ready {
                 continue;
             }
@@ -116,7 +116,7 @@ impl Coprocess {
 
 impl Drop for Coprocess {
     fn drop(&mut self) {
-        end(&mut self.child);
+        kill_group(&mut self.child);
     }
 }
 
@@ -145,17 +145,17 @@ mod tests {
     fn it_answers_as_often_as_it_is_asked() {
         let mut duplex = sh("while read a; do echo \"<$a>\"; printf 'x\\ny'; done", LONG);
         for word in ["one", "two"] {
-            duplex.tell(format!("{word}\n").as_bytes()).unwrap();
-            assert_eq!(duplex.line().unwrap(), format!("<{word}>").as_bytes());
-            assert_eq!(duplex.bytes(3).unwrap(), b"x\ny");
+            duplex.write(format!("{word}\n").as_bytes()).unwrap();
+            assert_eq!(duplex.read_line().unwrap(), format!("<{word}>").as_bytes());
+            assert_eq!(duplex.read_bytes(3).unwrap(), b"x\ny");
         }
     }
 
     #[test]
     fn silence_and_an_early_end_are_errors() {
-        let error = sh("sleep 60", Duration::from_millis(100)).line().unwrap_err();
+        let error = sh("sleep 60", Duration::from_millis(100)).read_line().unwrap_err();
         insta::assert_snapshot!(error, @"`sh` took longer than 0.1 s and was ended");
-        let error = sh("exit 3", LONG).line().unwrap_err();
+        let error = sh("exit 3", LONG).read_line().unwrap_err();
         let error = format!("{error}: {}", std::error::Error::source(&error).unwrap());
         insta::assert_snapshot!(error, @"cannot follow `sh`: it ended without an answer");
     }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn nothing_of_it_is_left_when_it_is_dropped() {
         let mut duplex = sh("trap '' TERM; sleep 60 & echo $!; wait", LONG);
-        let pid = String::from_utf8(duplex.line().unwrap()).unwrap();
+        let pid = String::from_utf8(duplex.read_line().unwrap()).unwrap();
         drop(duplex);
         let stat = format!("/proc/{}/stat", pid.trim());
         let deadline = Instant::now() + LONG;

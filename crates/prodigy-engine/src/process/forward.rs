@@ -32,18 +32,18 @@ impl<'a> OutputForwarder<'a> {
     }
 
     /// Adds bytes to what is to be taken.
-    pub(super) fn put(&mut self, bytes: &[u8]) {
+    pub(super) fn queue(&mut self, bytes: &[u8]) {
         if self.socket.is_none() {
             return;
         }
         for piece in bytes.chunks(PIECE) {
             // A piece is never too large for a frame.
-            wire::put_output(piece, self.outbox).ok();
+            wire::encode_output(piece, self.outbox).ok();
         }
     }
 
     /// Hands on as much as is taken at once.
-    pub(super) fn send(&mut self) {
+    pub(super) fn flush(&mut self) {
         let Some(socket) = self.socket else { return };
         while !self.outbox.is_empty() {
             match send(socket, self.outbox, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
@@ -51,7 +51,7 @@ impl<'a> OutputForwarder<'a> {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 // The next read says the same, and ends the launch.
-                Err(_) => self.give_up(),
+                Err(_) => self.close(),
             }
         }
     }
@@ -61,7 +61,7 @@ impl<'a> OutputForwarder<'a> {
         let Some(mut socket) = self.socket.filter(|_| self.outbox.len() > WAITING) else { return };
         match socket.write_all(self.outbox) {
             Ok(()) => self.outbox.clear(),
-            Err(_) => self.give_up(),
+            Err(_) => self.close(),
         }
     }
 
@@ -71,13 +71,13 @@ impl<'a> OutputForwarder<'a> {
     }
 
     /// Hands on nothing any more.
-    pub(super) fn give_up(&mut self) {
+    pub(super) fn close(&mut self) {
         self.socket = None;
         self.outbox.clear();
     }
 }
 
 /// Returns whether an error of the socket means that nobody is there any more.
-pub(super) fn is_gone(error: &io::Error) -> bool {
+pub(super) fn is_disconnected(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }

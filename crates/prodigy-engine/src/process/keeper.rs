@@ -12,7 +12,7 @@ use rustix::{
 };
 use tokio::task::spawn_blocking;
 
-use super::{ready, strays::end_orphans};
+use super::{ready, strays::kill_supervisor_orphans};
 
 /// The process, and what its orphans are known by.
 #[derive(Debug)]
@@ -27,25 +27,25 @@ impl Reaper {
         if self.has_ended(patience) && self.child.wait().is_ok_and(|status| status.success()) {
             return;
         }
-        self.end(Duration::ZERO);
+        self.kill(Duration::ZERO);
     }
 
     /// Returns whether the supervisor was ended by a signal that asks a program to end, which it
     /// hears only before it has come up.
-    pub(super) fn was_hit(&mut self, patience: Duration) -> bool {
+    pub(super) fn was_signaled(&mut self, patience: Duration) -> bool {
         let asking = [Signal::INT, Signal::TERM, Signal::HUP].map(Signal::as_raw);
         let signal = |status: ExitStatus| status.signal().is_some_and(|hit| asking.contains(&hit));
         self.has_ended(patience) && self.child.wait().is_ok_and(signal)
     }
 
     /// Kills the supervisor, then ends what it left behind, and returns how many those were.
-    pub(super) fn end(&mut self, grace: Duration) -> usize {
+    pub(super) fn kill(&mut self, grace: Duration) -> usize {
         // It fails only if the process is gone.
         self.child.kill().ok();
         let supervisor = Pid::from_child(&self.child);
         // Reaped only afterwards: until then nobody can get its number, which names its session.
         waitid(WaitId::Pid(supervisor), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).ok();
-        let ended = end_orphans(supervisor, &self.marker, grace);
+        let ended = kill_supervisor_orphans(supervisor, &self.marker, grace);
         self.child.wait().ok();
         ended
     }
@@ -57,7 +57,7 @@ impl Reaper {
         let start = Instant::now();
         loop {
             let left = patience.saturating_sub(start.elapsed());
-            match ready::wait([Some((pidfd.as_fd(), PollFlags::IN))], Some(left)) {
+            match ready::poll_ready([Some((pidfd.as_fd(), PollFlags::IN))], Some(left)) {
                 Ok([false]) if !left.is_zero() => {}
                 Ok([has_ended]) => return has_ended,
                 Err(_) => return false,
@@ -67,7 +67,7 @@ impl Reaper {
 }
 
 /// Waits for a supervisor's end without holding up the runtime.
-pub(super) async fn keep(mut keeper: Reaper, patience: Duration) {
+pub(super) async fn reap(mut keeper: Reaper, patience: Duration) {
     // It does not panic; if it were cancelled the runtime is going down.
     spawn_blocking(move || keeper.finish(patience)).await.ok();
 }

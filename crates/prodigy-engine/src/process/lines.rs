@@ -34,7 +34,7 @@ impl LineSplitter {
             let part = all.get(..count).unwrap_or_default();
             match part.strip_suffix(b"\n") {
                 // Most lines come whole, and need not be copied.
-                Some(line) if self.is_between() && line.len() <= LONGEST => each(line),
+                Some(line) if self.is_at_line_start() && line.len() <= LONGEST => each(line),
                 Some(end) => {
                     self.add(end);
                     self.end(&mut each);
@@ -46,7 +46,7 @@ impl LineSplitter {
 
     /// Hands on the last line if it has no end.
     pub fn finish(&mut self, mut each: impl FnMut(&[u8])) {
-        if !self.is_between() {
+        if !self.is_at_line_start() {
             self.end(&mut each);
         }
     }
@@ -56,7 +56,7 @@ impl LineSplitter {
         self.dropped
     }
 
-    fn is_between(&self) -> bool {
+    fn is_at_line_start(&self) -> bool {
         self.begun.is_empty() && self.shortened.is_none()
     }
 

@@ -40,7 +40,7 @@ pub struct LockIdentity {
 /// `directories` are the repository's: its own and those of its working trees. Processes of
 /// another user cannot have made a file of this one.
 pub fn is_lock_in_use(lock: &LockIdentity, directories: &[PathBuf]) -> bool {
-    let booted = booted();
+    let booted = boot_time();
     tree::all().into_iter().any(|process| {
         let place = PathBuf::from(format!("/proc/{}", process.pid));
         has_open(&place, lock) || is_possible_maker(&process, &place, lock, directories, booted)
@@ -109,7 +109,7 @@ fn contains(text: &[u8], directory: &Path) -> bool {
 }
 
 /// Returns when the machine was started, by the clock that files are dated with.
-fn booted() -> Option<SystemTime> {
+fn boot_time() -> Option<SystemTime> {
     let up = rustix::time::clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(up.tv_sec).ok()?;
     let nanos = u32::try_from(up.tv_nsec).ok()?;

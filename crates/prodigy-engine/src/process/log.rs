@@ -15,7 +15,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::store::plainly;
+use crate::store::describe_refusal;
 
 /// A log file that stays open from one launch to the next as long as the path is the same.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl LogWriter {
     ///
     /// A file that cannot be written is refused here, before anything has run. Without
     /// a path nothing is stored.
-    pub(super) fn begin<'a>(
+    pub(super) fn begin_launch<'a>(
         &'a mut self,
         path: Option<&'a Path>,
         cap: u64,
@@ -80,10 +80,10 @@ impl LogWriter {
             }
             (opened, MissingLog::Leave | MissingLog::Make) => opened,
         }
-        .map_err(|errno| plainly(errno.into()))?;
+        .map_err(|errno| describe_refusal(errno.into()))?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(plainly(Errno::NXIO.into()));
+            return Err(describe_refusal(Errno::NXIO.into()));
         }
         let size = metadata.len();
         self.open = Some((path.to_owned(), file));
@@ -151,7 +151,7 @@ const NOTE: &str = "[prodigy: ";
 const NOTE_END: &str = " more bytes were not kept]";
 
 /// Returns how many bytes were not kept, if a line of a log says that.
-pub fn not_kept(line: &[u8]) -> Option<u64> {
+pub fn truncated_bytes(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?.trim_end();
     line.strip_prefix(NOTE)?.strip_suffix(NOTE_END)?.parse().ok()
 }

@@ -36,13 +36,13 @@ pub use error::Error;
 pub use ignored_signals::IgnoredSignals;
 pub use lines::LineSplitter;
 pub use lock_owners::{LockIdentity, is_lock_in_use};
-pub use log::not_kept;
+pub use log::truncated_bytes;
 pub use origin::{AUTOMATION, ProcessOrigin};
-pub use quick::{HelperCommand, HelperOutput, quick};
-pub use start::startable;
+pub use quick::{HelperCommand, HelperOutput, run_helper};
+pub use start::find_executable;
 pub use stop::StopToken;
-pub use strays::end_marked;
-pub use supervise::{SupervisorError, supervise};
+pub use strays::kill_job_processes;
+pub use supervise::{SupervisorError, run_supervisor};
 
 use std::{ffi::OsString, fmt, io, path::PathBuf, time::Duration};
 
@@ -169,12 +169,12 @@ impl ProcessOutcome {
     /// Returns the same as if the program had ended by itself and well: it was done, and its
     /// process only lingered.
     #[must_use]
-    pub fn by_itself(self) -> Self {
+    pub fn into_clean_exit(self) -> Self {
         Self { status: ProcessStatus::Exited(0), ended_by: None, ..self }
     }
 
     /// Returns how it ended, for the reason code.
-    pub fn end(&self) -> ProcessEnd {
+    pub fn process_end(&self) -> ProcessEnd {
         match (self.ended_by, &self.status) {
             (Some(TerminationReason::Timeout), _) => ProcessEnd::TimedOut,
             (Some(TerminationReason::Idle), _) => ProcessEnd::Idle,

@@ -14,13 +14,13 @@ pub(super) struct OomCounter(Option<u64>);
 
 impl OomCounter {
     /// Looks for the first time. Without the counter nothing is ever found.
-    pub(super) fn now() -> Self {
+    pub(super) fn read() -> Self {
         Self(fs::read_to_string(COUNTERS).ok().and_then(|text| count(&text)))
     }
 
     /// Returns whether there are more than the last time.
-    pub(super) fn have_grown(&mut self) -> bool {
-        let Self(before) = std::mem::replace(self, Self::now());
+    pub(super) fn has_increased(&mut self) -> bool {
+        let Self(before) = std::mem::replace(self, Self::read());
         before.zip(self.0).is_some_and(|(before, now)| now > before)
     }
 }
@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn only_growth_counts() {
         // No process of this machine dies of anything that would make the count this high.
-        assert!(!OomCounter(Some(u64::MAX)).have_grown());
-        assert!(!OomCounter(None).have_grown());
+        assert!(!OomCounter(Some(u64::MAX)).has_increased());
+        assert!(!OomCounter(None).has_increased());
     }
 }

@@ -57,7 +57,7 @@ impl<'a> OutputReader<'a> {
     }
 
     /// Lets somebody hear what is read.
-    pub(super) fn heard(self, forward: Option<OutputForwarder<'a>>) -> Self {
+    pub(super) fn with_forwarder(self, forward: Option<OutputForwarder<'a>>) -> Self {
         if let (Some(pipe), Some(_)) = (&self.pipe, &forward) {
             // There is a limit for all pipes of a user; without the room it works as well.
             fcntl_setpipe_size(pipe, ROOM).ok();
@@ -81,7 +81,7 @@ impl<'a> OutputReader<'a> {
     }
 
     /// Returns how long it is not to be read, so that more can come together.
-    pub(super) fn rest(&self) -> Option<Duration> {
+    pub(super) fn batch_delay(&self) -> Option<Duration> {
         let left = self.rest_until?.saturating_duration_since(Instant::now());
         Some(left).filter(|left| !left.is_zero())
     }
@@ -101,7 +101,7 @@ impl<'a> OutputReader<'a> {
         let masked = self.mask.push(buffer);
         self.keep(&masked);
         if let Some(forward) = &mut self.forward {
-            forward.send();
+            forward.flush();
             let now = Instant::now();
             if buffer.len() >= BUSY {
                 self.awake_until = Some(now + REST);
@@ -126,7 +126,7 @@ impl<'a> OutputReader<'a> {
     fn keep(&mut self, bytes: &[u8]) {
         self.log.append(bytes);
         if let Some(forward) = &mut self.forward {
-            forward.put(bytes);
+            forward.queue(bytes);
         }
         self.total += bytes.len() as u64;
         let room = KEPT.saturating_sub(self.head.len());

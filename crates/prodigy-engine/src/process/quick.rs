@@ -66,7 +66,7 @@ pub struct HelperOutput {
 /// This blocks, so async callers wrap it in `spawn_blocking`. The program gets a
 /// process group of its own, which is killed when the time is up. Whatever it
 /// leaves running in the background may go on, but is not waited for.
-pub fn quick(q: &HelperCommand<'_>) -> Result<HelperOutput, Error> {
+pub fn run_helper(q: &HelperCommand<'_>) -> Result<HelperOutput, Error> {
     let program = q.program.to_string_lossy();
     let start = Instant::now();
     let mut child = spawn(q)
@@ -75,7 +75,7 @@ pub fn quick(q: &HelperCommand<'_>) -> Result<HelperOutput, Error> {
     let ended = match follow(&child, &mut streams, q, start) {
         Ok(ended) => ended,
         Err(source) => {
-            end(&mut child);
+            kill_group(&mut child);
             return Err(Error::Follow { program: program.into_owned(), source });
         }
     };
@@ -91,11 +91,11 @@ pub fn quick(q: &HelperCommand<'_>) -> Result<HelperOutput, Error> {
             })
         }
         HelperEnd::TimedOut => {
-            end(&mut child);
+            kill_group(&mut child);
             Err(Error::TimedOut { program: program.into_owned(), limit: q.timeout })
         }
         HelperEnd::TooMuchOutput => {
-            end(&mut child);
+            kill_group(&mut child);
             Err(Error::TooMuchOutput { program: program.into_owned(), limit: OUTPUT_LIMIT })
         }
     }
@@ -181,7 +181,7 @@ fn follow(
 }
 
 /// Kills a program with everything in its group and takes it off the process table.
-pub(super) fn end(child: &mut Child) {
+pub(super) fn kill_group(child: &mut Child) {
     // Either fails only if the process is gone, which is what is wanted.
     kill_process_group(Pid::from_child(child), Signal::KILL).ok();
     child.wait().ok();
@@ -219,7 +219,7 @@ impl StdioPipes {
             self.stderr.pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN)),
             pidfd.map(|pidfd| (pidfd.as_fd(), PollFlags::IN)),
         ];
-        ready::wait(wanted, Some(timeout))
+        ready::poll_ready(wanted, Some(timeout))
     }
 
     /// Writes as much of the input as fits, and closes the pipe after the last byte.
@@ -268,7 +268,7 @@ mod tests {
     fn sh(script: &str, stdin: &[u8], timeout: Duration) -> Result<HelperOutput, Error> {
         let args = ["-c".into(), script.into()];
         let env = [("ADDED".into(), Some("added".into())), ("HOME".into(), None)];
-        quick(&HelperCommand {
+        run_helper(&HelperCommand {
             program: OsStr::new("sh"),
             args: &args,
             cwd: Path::new("/"),
@@ -346,7 +346,7 @@ mod tests {
             timeout: LONG,
         };
         let message = |q: &HelperCommand<'_>| {
-            let error = quick(q).unwrap_err();
+            let error = run_helper(q).unwrap_err();
             format!("{error}: {}", std::error::Error::source(&error).unwrap())
         };
         insta::assert_snapshot!(message(&q), @"cannot start `no-such-program`: No such file or directory (os error 2)");

@@ -14,7 +14,7 @@ pub(super) type PollInterest<'a> = Option<(BorrowedFd<'a>, PollFlags)>;
 ///
 /// A descriptor is also ready at its end and when it is broken: reading tells.
 /// A signal may cut the wait short; callers look at the clock anyway.
-pub(super) fn wait<const N: usize>(
+pub(super) fn poll_ready<const N: usize>(
     wanted: [PollInterest<'_>; N],
     timeout: Option<Duration>,
 ) -> io::Result<[bool; N]> {

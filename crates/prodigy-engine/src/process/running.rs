@@ -133,11 +133,11 @@ impl<'a> RunningLaunch<'a> {
             if let Some(survivors) = self.advance(now)? {
                 break survivors;
             }
-            let timeout = self.next_look(now);
+            let timeout = self.next_check(now);
             let [word, room, stdout, stderr, stdin] =
                 self.wait(listening.then_some(socket), timeout)?;
             if room && let Some(forward) = self.stdout.forward() {
-                forward.send();
+                forward.flush();
                 // It was we who did not read on.
                 self.last_output = Instant::now();
             }
@@ -151,9 +151,9 @@ impl<'a> RunningLaunch<'a> {
             if word && let Some(word) = listen() {
                 if let ControlMessage::Abandoned = word {
                     listening = false;
-                    self.stdout.forward().map(OutputForwarder::give_up);
+                    self.stdout.forward().map(OutputForwarder::close);
                 }
-                self.heed(&word, Instant::now());
+                self.handle_message(&word, Instant::now());
             }
         };
         Ok(self.finish(survivors))
@@ -192,7 +192,7 @@ impl<'a> RunningLaunch<'a> {
     }
 
     /// Heeds what was said over the socket.
-    fn heed(&mut self, word: &ControlMessage, now: Instant) {
+    fn handle_message(&mut self, word: &ControlMessage, now: Instant) {
         let (ended_by, grace) = match word {
             ControlMessage::Stop { now: true } => (TerminationReason::Stop, Duration::ZERO),
             ControlMessage::Stop { now: false } => (TerminationReason::Stop, self.launch.grace),
@@ -312,7 +312,7 @@ impl<'a> RunningLaunch<'a> {
     }
 
     /// Returns how long nothing needs to be looked at if nothing happens.
-    fn next_look(&self, now: Instant) -> Option<Duration> {
+    fn next_check(&self, now: Instant) -> Option<Duration> {
         if self.kill_at.is_some() {
             return Some(LOOK);
         }
@@ -326,7 +326,7 @@ impl<'a> RunningLaunch<'a> {
             Some(REAP),
             left(self.launch.timeout, self.started),
             left(self.idle_timeout(), self.last_output),
-            self.stdout.rest(),
+            self.stdout.batch_delay(),
         ]
         .into_iter()
         .flatten()
@@ -349,8 +349,8 @@ impl<'a> RunningLaunch<'a> {
     ) -> io::Result<[bool; 5]> {
         let to_read = |fd| (fd, PollFlags::IN);
         let behind = socket.filter(|_| self.stdout.is_behind());
-        let rests = self.exited.is_none() && self.stdout.rest().is_some();
-        let [word, room, stdout, stderr, stdin, _] = ready::wait(
+        let rests = self.exited.is_none() && self.stdout.batch_delay().is_some();
+        let [word, room, stdout, stderr, stdin, _] = ready::poll_ready(
             [
                 socket.map(to_read),
                 behind.map(|socket| (socket, PollFlags::OUT)),

@@ -27,10 +27,13 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 ///
 /// There is deliberately no `pre_exec` and no lookup by the standard library: either
 /// would turn `posix_spawn` into a `fork`.
-pub(super) fn start(launch: &Launch, extra: &[(&OsStr, &OsStr)]) -> Result<Child, ProcessStatus> {
+pub(super) fn spawn_launch(
+    launch: &Launch,
+    extra: &[(&OsStr, &OsStr)],
+) -> Result<Child, ProcessStatus> {
     let program = find(launch)?;
     let name = launch.argv.first().map(OsString::as_os_str).unwrap_or_default();
-    let directory = enter(launch)?;
+    let directory = open_working_dir(launch)?;
     #[expect(clippy::disallowed_methods, reason = "this is where steps are started")]
     let mut command = Command::new(program);
     command
@@ -63,7 +66,7 @@ impl WorkingDir {
 }
 
 /// Opens the directory of a launch, unless it leads out of where it has to stay.
-fn enter(launch: &Launch) -> Result<WorkingDir, ProcessStatus> {
+fn open_working_dir(launch: &Launch) -> Result<WorkingDir, ProcessStatus> {
     let Some(root) = &launch.root else { return Ok(WorkingDir(None)) };
     let inside = launch.cwd.strip_prefix(root).unwrap_or(&launch.cwd);
     match RootDir::open(root).and_then(|root| root.directory(inside)) {
@@ -91,7 +94,7 @@ fn cannot_start(error: &io::Error, name: &OsStr, launch: &Launch) -> ProcessStat
 /// Finds the file to execute, and says what would keep it from being started.
 ///
 /// This is for whoever has it started by another program, which could not say it so well.
-pub fn startable(launch: &Launch) -> Result<PathBuf, ProcessStatus> {
+pub fn find_executable(launch: &Launch) -> Result<PathBuf, ProcessStatus> {
     let program = find(launch)?;
     let name = launch.argv.first().map(OsString::as_os_str).unwrap_or_default();
     let is_there = access(&launch.cwd, Access::EXEC_OK).and(access(&program, Access::EXEC_OK));

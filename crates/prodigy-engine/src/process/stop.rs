@@ -50,16 +50,16 @@ impl StopToken {
     ///
     /// A signal to many processes ends some of them before we hear of it.
     pub async fn is_requested_soon(&self) -> bool {
-        self.is_requested() || timeout(MOMENT, self.requested()).await.is_ok()
+        self.is_requested() || timeout(MOMENT, self.wait_requested()).await.is_ok()
     }
 
     /// Waits until somebody asks.
-    pub async fn requested(&self) {
-        self.above(StopUrgency::None).await;
+    pub async fn wait_requested(&self) {
+        self.wait_for_more_urgent(StopUrgency::None).await;
     }
 
     /// Waits until there is more of a hurry than `known`, and returns how much.
-    pub(super) async fn above(&self, known: StopUrgency) -> StopUrgency {
+    pub(super) async fn wait_for_more_urgent(&self, known: StopUrgency) -> StopUrgency {
         let mut urgency = self.urgency.subscribe();
         let reached = urgency.wait_for(|urgency| *urgency > known).await.map(|urgency| *urgency);
         match reached {
@@ -89,8 +89,8 @@ mod tests {
         assert!(!clone.is_requested());
         stop.request_now();
         stop.request();
-        clone.requested().await;
+        clone.wait_requested().await;
         assert!(clone.is_requested());
-        assert_eq!(clone.above(StopUrgency::Soon).await, StopUrgency::Now);
+        assert_eq!(clone.wait_for_more_urgent(StopUrgency::Soon).await, StopUrgency::Now);
     }
 }

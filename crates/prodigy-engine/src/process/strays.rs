@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// `PRODIGY_AUTOMATION=true`.
 /// Supervisors of the job that still live notice the death of prodigy by themselves and
 /// tidy up better than we can, so they are given the time for that first. This blocks.
-pub fn end_marked(state: &Path, grace: Duration) -> usize {
+pub fn kill_job_processes(state: &Path, grace: Duration) -> usize {
     let job = [JOB_MARKER.as_bytes(), b"=", state.as_os_str().as_bytes()].concat();
     let is_marked = |process: &ProcessInfo| {
         let environ = environ(process.pid);
@@ -52,7 +52,7 @@ pub fn end_marked(state: &Path, grace: Duration) -> usize {
 }
 
 /// Ends the processes of a supervisor that is dead but not reaped, so that its number is not reused.
-pub(super) fn end_orphans(supervisor: Pid, marker: &str, grace: Duration) -> usize {
+pub(super) fn kill_supervisor_orphans(supervisor: Pid, marker: &str, grace: Duration) -> usize {
     let marker = format!("{MARKER}={marker}");
     let session = supervisor.as_raw_nonzero().get();
     let not = HashSet::from([supervisor, getpid()]);
@@ -133,5 +133,5 @@ fn has(environ: &[u8], entry: &[u8]) -> bool {
 
 fn pause() {
     // A wait that fails ends early, and the loops around it look at the clock.
-    ready::wait([], Some(LOOK)).ok();
+    ready::poll_ready([], Some(LOOK)).ok();
 }

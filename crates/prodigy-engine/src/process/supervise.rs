@@ -28,11 +28,11 @@ use rustix::{
 
 use super::{
     CapturedOutput, Launch, MARKER, ProcessOutcome,
-    forward::{OutputForwarder, is_gone},
+    forward::{OutputForwarder, is_disconnected},
     log::LogWriter,
     outlet::OutputReader,
     running::{ControlMessage, RunningLaunch},
-    start::start,
+    start::spawn_launch,
     tree,
     wire::{self, FrameBuffer, SupervisorReply, SupervisorRequest},
 };
@@ -61,7 +61,7 @@ impl From<Errno> for SupervisorError {
 }
 
 /// Runs what is asked for on standard input, which is a socket, until that is closed.
-pub fn supervise() -> Result<(), SupervisorError> {
+pub fn run_supervisor() -> Result<(), SupervisorError> {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     rustix::net::sockopt::socket_type(&socket)
         .map_err(|errno| SupervisorError::NotOurs(errno.into()))?;
@@ -125,16 +125,16 @@ impl Supervisor {
         let (stdout, stderr) = launch.log.as_ref().map_or((None, None), |(stdout, stderr)| {
             (Some(stdout.as_path()), Some(stderr.as_path()))
         });
-        let stdout_log = match self.stdout.begin(stdout, launch.log_cap) {
+        let stdout_log = match self.stdout.begin_launch(stdout, launch.log_cap) {
             Ok(log) => log,
             Err(error) => return Ok(log_failed(stdout, &error)),
         };
-        let stderr_log = match self.stderr.begin(stderr, launch.log_cap) {
+        let stderr_log = match self.stderr.begin_launch(stderr, launch.log_cap) {
             Ok(log) => log,
             Err(error) => return Ok(log_failed(stderr, &error)),
         };
         let started = Instant::now();
-        let mut child = match start(launch, &[(OsStr::new(MARKER), &self.marker)]) {
+        let mut child = match spawn_launch(launch, &[(OsStr::new(MARKER), &self.marker)]) {
             Ok(child) => child,
             Err(status) => {
                 return Ok(SupervisorReply::Ended(Box::new(ProcessOutcome {
@@ -153,7 +153,7 @@ impl Supervisor {
         let forward = launch.stream.then(|| OutputForwarder::new(socket, outbox));
         let outlets = (
             OutputReader::new(child.stdout.take().map(Into::into), self.mask.stream(), stdout_log)
-                .heard(forward),
+                .with_forwarder(forward),
             OutputReader::new(child.stderr.take().map(Into::into), self.mask.stream(), stderr_log),
         );
         let running = RunningLaunch::new(
@@ -164,7 +164,7 @@ impl Supervisor {
             &mut self.buffer,
             &mut self.stuck,
         )?;
-        let ended = running.follow(socket.as_fd(), || listen(socket, inbox))?;
+        let ended = running.follow(socket.as_fd(), || read_control_message(socket, inbox))?;
         Ok(SupervisorReply::Ended(Box::new(ended)))
     }
 }
@@ -185,13 +185,13 @@ fn log_failed(path: Option<&Path>, error: &io::Error) -> SupervisorReply {
 }
 
 /// Reads the requests that arrive while a launch is running.
-fn listen(socket: &UnixStream, inbox: &mut FrameBuffer) -> Option<ControlMessage> {
+fn read_control_message(socket: &UnixStream, inbox: &mut FrameBuffer) -> Option<ControlMessage> {
     if !read(socket, inbox).unwrap_or(false) {
         return Some(ControlMessage::Abandoned);
     }
     let mut word = None;
     while let Some(body) = inbox.next() {
-        word = match wire::request(body) {
+        word = match wire::decode_request(body) {
             Ok(SupervisorRequest::Stop { now: false })
                 if matches!(word, Some(ControlMessage::Stop { .. })) =>
             {
@@ -233,7 +233,7 @@ impl EngineConnection {
         loop {
             if let Some(body) = self.inbox.next() {
                 // Whoever sends nonsense is not the one we work for.
-                return Ok(wire::request(body).ok());
+                return Ok(wire::decode_request(body).ok());
             }
             if !read(&self.socket, &mut self.inbox)? {
                 return Ok(None);
@@ -242,12 +242,12 @@ impl EngineConnection {
     }
 
     fn send(&mut self, reply: &SupervisorReply) -> io::Result<()> {
-        wire::put_reply(reply, &mut self.outbox).map_err(io::Error::other)?;
+        wire::encode_reply(reply, &mut self.outbox).map_err(io::Error::other)?;
         let sent = self.socket.write_all(&self.outbox);
         self.outbox.clear();
         match sent {
             // Nobody is there to read it; the next read says so and ends us.
-            Err(error) if is_gone(&error) => Ok(()),
+            Err(error) if is_disconnected(&error) => Ok(()),
             other => other,
         }
     }

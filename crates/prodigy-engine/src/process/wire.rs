@@ -79,7 +79,7 @@ impl FrameBuffer {
 }
 
 /// Appends a frame that asks for a launch.
-pub(super) fn put_launch(launch: &Launch, out: &mut Vec<u8>) -> Result<(), WireError> {
+pub(super) fn encode_launch(launch: &Launch, out: &mut Vec<u8>) -> Result<(), WireError> {
     frame(out, |out| {
         out.push(1);
         put_list(out, &launch.argv, |out, arg| put_bytes(out, arg.as_bytes()));
@@ -106,22 +106,22 @@ pub(super) fn put_launch(launch: &Launch, out: &mut Vec<u8>) -> Result<(), WireE
 }
 
 /// Appends a frame that asks for an end.
-pub(super) fn put_stop(now: bool, out: &mut Vec<u8>) -> Result<(), WireError> {
+pub(super) fn encode_stop(now: bool, out: &mut Vec<u8>) -> Result<(), WireError> {
     frame(out, |out| out.extend([2, u8::from(now)]))
 }
 
 /// Appends a frame that asks for an end because enough was heard.
-pub(super) fn put_enough(out: &mut Vec<u8>) -> Result<(), WireError> {
+pub(super) fn encode_enough(out: &mut Vec<u8>) -> Result<(), WireError> {
     frame(out, |out| out.push(3))
 }
 
 /// Appends a frame with a piece of what the program printed.
-pub(super) fn put_output(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
-    frame(out, |out| put_piece(bytes, out))
+pub(super) fn encode_output(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), WireError> {
+    frame(out, |out| encode_piece(bytes, out))
 }
 
 /// Appends a frame that answers.
-pub(super) fn put_reply(reply: &SupervisorReply, out: &mut Vec<u8>) -> Result<(), WireError> {
+pub(super) fn encode_reply(reply: &SupervisorReply, out: &mut Vec<u8>) -> Result<(), WireError> {
     frame(out, |out| match reply {
         SupervisorReply::Ready => out.push(1),
         SupervisorReply::Ended(ended) => {
@@ -132,12 +132,12 @@ pub(super) fn put_reply(reply: &SupervisorReply, out: &mut Vec<u8>) -> Result<()
             out.push(3);
             put_bytes(out, message.as_bytes());
         }
-        SupervisorReply::Output(bytes) => put_piece(bytes, out),
+        SupervisorReply::Output(bytes) => encode_piece(bytes, out),
     })
 }
 
 /// Reads what a supervisor is asked.
-pub(super) fn request(body: &[u8]) -> Result<SupervisorRequest, WireError> {
+pub(super) fn decode_request(body: &[u8]) -> Result<SupervisorRequest, WireError> {
     let mut body = BodyDecoder(body);
     match body.u8()? {
         1 => Ok(SupervisorRequest::Launch(Box::new(Launch {
@@ -161,7 +161,7 @@ pub(super) fn request(body: &[u8]) -> Result<SupervisorRequest, WireError> {
 }
 
 /// Reads what a supervisor answers.
-pub(super) fn reply(body: &[u8]) -> Result<SupervisorReply, WireError> {
+pub(super) fn decode_reply(body: &[u8]) -> Result<SupervisorReply, WireError> {
     let mut body = BodyDecoder(body);
     match body.u8()? {
         1 => Ok(SupervisorReply::Ready),
@@ -183,7 +183,7 @@ fn frame(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) -> Result<(), WireEr
     Ok(())
 }
 
-fn put_piece(bytes: &[u8], out: &mut Vec<u8>) {
+fn encode_piece(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(4);
     out.extend_from_slice(bytes);
 }
@@ -411,15 +411,18 @@ mod tests {
     #[test]
     fn requests_arrive_as_they_were_sent() {
         let mut inbox = FrameBuffer::default();
-        put_launch(&launch(), &mut inbox.bytes).unwrap();
-        put_stop(true, &mut inbox.bytes).unwrap();
-        put_enough(&mut inbox.bytes).unwrap();
+        encode_launch(&launch(), &mut inbox.bytes).unwrap();
+        encode_stop(true, &mut inbox.bytes).unwrap();
+        encode_enough(&mut inbox.bytes).unwrap();
         assert_eq!(
-            request(inbox.next().unwrap()),
+            decode_request(inbox.next().unwrap()),
             Ok(SupervisorRequest::Launch(Box::new(launch())))
         );
-        assert_eq!(request(inbox.next().unwrap()), Ok(SupervisorRequest::Stop { now: true }));
-        assert_eq!(request(inbox.next().unwrap()), Ok(SupervisorRequest::Enough));
+        assert_eq!(
+            decode_request(inbox.next().unwrap()),
+            Ok(SupervisorRequest::Stop { now: true })
+        );
+        assert_eq!(decode_request(inbox.next().unwrap()), Ok(SupervisorRequest::Enough));
         assert_eq!(inbox.next(), None);
     }
 
@@ -446,23 +449,23 @@ mod tests {
             ))),
         ] {
             let mut inbox = FrameBuffer::default();
-            put_reply(&sent, &mut inbox.bytes).unwrap();
-            assert_eq!(reply(inbox.next().unwrap()), Ok(sent));
+            encode_reply(&sent, &mut inbox.bytes).unwrap();
+            assert_eq!(decode_reply(inbox.next().unwrap()), Ok(sent));
         }
     }
 
     proptest! {
         #[test]
         fn nonsense_is_refused_and_never_panics(body in prop::collection::vec(any::<u8>(), 0..80)) {
-            request(&body).ok();
-            reply(&body).ok();
+            decode_request(&body).ok();
+            decode_reply(&body).ok();
         }
 
         #[test]
         fn frames_may_come_in_any_pieces(cuts in prop::collection::vec(1_usize..40, 1..20)) {
             let mut bytes = Vec::new();
-            put_launch(&launch(), &mut bytes).unwrap();
-            put_stop(false, &mut bytes).unwrap();
+            encode_launch(&launch(), &mut bytes).unwrap();
+            encode_stop(false, &mut bytes).unwrap();
             let mut inbox = FrameBuffer::default();
             let mut seen = Vec::new();
             let mut rest = bytes.as_slice();
@@ -470,7 +473,7 @@ mod tests {
                 let (piece, after) = rest.split_at((*cut).min(rest.len()));
                 inbox.bytes.extend(piece);
                 while let Some(body) = inbox.next() {
-                    seen.push(request(body).unwrap());
+                    seen.push(decode_request(body).unwrap());
                 }
                 rest = after;
                 if rest.is_empty() {

@@ -116,7 +116,7 @@ impl WorkQueue for LocalQueue {
         }
     }
 
-    fn extend(&self, claim: &Claim) -> bool {
+    fn renew(&self, claim: &Claim) -> bool {
         let mut state = self.lock();
         !state.closed && state.holding(claim).is_some()
     }
@@ -139,21 +139,21 @@ impl WorkQueue for LocalQueue {
         settled.await.unwrap_or(FinishResponse::Fenced)
     }
 
-    async fn finished(&self) -> FinishedAttempt {
+    async fn next_finished(&self) -> FinishedAttempt {
         loop {
             let heard = self.shared.finished.notified();
-            if let Some(finished) = self.try_finished() {
+            if let Some(finished) = self.try_next_finished() {
                 return finished;
             }
             heard.await;
         }
     }
 
-    fn try_finished(&self) -> Option<FinishedAttempt> {
+    fn try_next_finished(&self) -> Option<FinishedAttempt> {
         self.lock().finished.pop_front()
     }
 
-    fn settle(&self, agent: AgentId, failed: bool) {
+    fn release(&self, agent: AgentId, failed: bool) {
         let mut state = self.lock();
         let held = state.seats.get_mut(&agent).and_then(|seat| seat.held.take());
         if let Some(waiting) = held.and_then(|held| held.waiting) {
@@ -168,13 +168,13 @@ impl WorkQueue for LocalQueue {
         }
     }
 
-    fn handle(&self, agent: AgentId, name: String, failure: Failure) {
+    fn run_handler(&self, agent: AgentId, name: String, failure: Failure) {
         if let Some((claim, waiting)) = self.lock().renew(agent) {
             waiting.send(FinishResponse::Handle { claim, name, failure }).ok();
         }
     }
 
-    fn snapshot(&self) -> Vec<InFlightAttempt> {
+    fn in_flight(&self) -> Vec<InFlightAttempt> {
         let state = self.lock();
         let held = state.seats.values().filter_map(|seat| seat.held.as_ref());
         held.map(|held| InFlightAttempt {

@@ -192,7 +192,7 @@ pub trait WorkQueue: Clone + Send + Sync + 'static {
     fn claim(&self, agent: AgentId) -> impl Future<Output = Option<Claim>> + Send;
 
     /// Says that the agent is still at it; `false` tells it to stop, since nobody waits for it.
-    fn extend(&self, claim: &Claim) -> bool;
+    fn renew(&self, claim: &Claim) -> bool;
 
     /// Says how an attempt ended, and waits until that is recorded.
     fn finish(
@@ -202,23 +202,23 @@ pub trait WorkQueue: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = FinishResponse> + Send;
 
     /// Waits until an attempt ends.
-    fn finished(&self) -> impl Future<Output = FinishedAttempt> + Send;
+    fn next_finished(&self) -> impl Future<Output = FinishedAttempt> + Send;
 
     /// Returns an attempt that has ended already.
-    fn try_finished(&self) -> Option<FinishedAttempt>;
+    fn try_next_finished(&self) -> Option<FinishedAttempt>;
 
     /// Frees an agent whose outcome is recorded.
-    fn settle(&self, agent: AgentId, failed: bool);
+    fn release(&self, agent: AgentId, failed: bool);
 
     /// Has an agent make safe what its attempt left behind; `goes_on` says whether the handler of
     /// the error policy runs next.
     fn secure(&self, agent: AgentId, goes_on: bool);
 
     /// Has an agent run the handler of the error policy.
-    fn handle(&self, agent: AgentId, name: String, failure: Failure);
+    fn run_handler(&self, agent: AgentId, name: String, failure: Failure);
 
     /// Returns what is submitted and not settled.
-    fn snapshot(&self) -> Vec<InFlightAttempt>;
+    fn in_flight(&self) -> Vec<InFlightAttempt>;
 
     /// Lets agents go that wait for attempts; claims that are current become void.
     fn close(&self);

@@ -15,7 +15,7 @@ use prodigy_core::{
 };
 use serde_json::{Value, json, value::to_raw_value};
 
-use super::{crew::WorkerContext, worker::is_orderly};
+use super::{crew::WorkerContext, worker::leaves_no_processes};
 use crate::{
     git::WorktreeStatus,
     queue::AttemptOutcome,
@@ -95,7 +95,7 @@ pub(super) async fn run(attempt: AttemptRunner<'_>) -> AttemptReport {
                     && let Some(limit) = crew.map.agent_timeout.filter(|_| is_past(deadline))
                 {
                     // The step was given what was left, which tells nobody anything.
-                    let limit = prodigy_core::duration::show(limit);
+                    let limit = prodigy_core::duration::format(limit);
                     failure.message = format!("the attempt took longer than {limit}");
                 }
                 ended.failed = Some((Some(address.path().to_owned()), failure));
@@ -108,7 +108,7 @@ pub(super) async fn run(attempt: AttemptRunner<'_>) -> AttemptReport {
         }
     }
     // However it ended, it may have planted something.
-    if let Err(failure) = workplace.check_settings() {
+    if let Err(failure) = workplace.check_repo_guard() {
         ended.fail(failure);
     }
     if ended.failed.is_none() && !ended.interrupted {
@@ -131,7 +131,7 @@ fn is_past(moment: Option<Instant>) -> bool {
 }
 
 /// Runs the steps of a handler after a failed attempt; returns why it failed, if it did.
-pub(super) async fn handle(
+pub(super) async fn run_handler(
     attempt: AttemptRunner<'_>,
     steps: &[Step],
     name: &str,
@@ -155,10 +155,10 @@ pub(super) async fn handle(
         match step::run(attempt.workplace, task, &mut scope).await {
             StepOutcome::Skipped { .. } | StepOutcome::GoOn(_) => {}
             StepOutcome::Stop { failure, .. } => return Some(failure),
-            StepOutcome::Interrupted => return Some(step::stopped()),
+            StepOutcome::Interrupted => return Some(step::cancelled_failure()),
         }
     }
-    attempt.workplace.check_settings().err()
+    attempt.workplace.check_repo_guard().err()
 }
 
 impl AttemptRunner<'_> {
@@ -173,7 +173,7 @@ impl AttemptRunner<'_> {
 
 /// Returns what every step of an item sees of it, over what all items see.
 pub(super) fn item_vars(outer: &Arc<Vars>, item: &SpooledItem, place: u32, total: u32) -> Vars {
-    let mut vars = Vars::over(Arc::clone(outer));
+    let mut vars = Vars::with_base(Arc::clone(outer));
     // The text was read as JSON when it was chosen.
     vars.set("item", serde_json::from_str(item.data.get()).unwrap_or(Value::Null));
     vars.set("item_id", item.id.as_str());
@@ -196,20 +196,21 @@ impl AttemptReport {
     }
 
     /// Returns whether it was cut off by a limit or a budget.
-    pub(super) fn is_cut_off(&self) -> bool {
+    pub(super) fn is_suspended(&self) -> bool {
         self.interrupted && self.cut_off.is_some()
     }
 
     /// Stores the suspended work, if a limit or a budget cut the attempt off.
-    pub(super) fn keep(&mut self, kept: WorkSuspended) {
+    pub(super) fn set_suspended_work(&mut self, kept: WorkSuspended) {
         if let Some((_, work)) = &mut self.cut_off {
             *work = kept;
         }
     }
 
     /// Returns whether every process of it ended by itself.
-    pub(super) fn is_clean(&self) -> bool {
-        !self.interrupted && self.failed.as_ref().is_none_or(|(_, failure)| is_orderly(failure))
+    pub(super) fn left_no_processes(&self) -> bool {
+        !self.interrupted
+            && self.failed.as_ref().is_none_or(|(_, failure)| leaves_no_processes(failure))
     }
 
     /// Returns what the job is told.
@@ -263,7 +264,8 @@ fn result(
         None => value,
         Some(path) => {
             let document = to_raw_value(&value).map_err(|error| parse_error(&error.to_string()))?;
-            let found = path.value(&document).map_err(|error| parse_error(&error.to_string()))?;
+            let found =
+                path.select_value(&document).map_err(|error| parse_error(&error.to_string()))?;
             found.ok_or_else(|| {
                 let message = "`result.json_path` matches nothing in the item's result";
                 Failure::new(ReasonCode::SchemaInvalid, message)
@@ -281,7 +283,7 @@ fn parse_error(why: &str) -> Failure {
 /// Checks a result against its schema.
 fn check(config: &ResultConfig, value: &Value) -> Result<(), Failure> {
     let Some(schema) = &config.schema else { return Ok(()) };
-    schema.check(value).map_err(|violations| {
+    schema.validate(value).map_err(|violations| {
         let first: Vec<String> = violations.iter().take(3).map(ToString::to_string).collect();
         let message = format!("the item's result does not fit its schema: {}", first.join("; "));
         Failure::new(ReasonCode::SchemaInvalid, message)

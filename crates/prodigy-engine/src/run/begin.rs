@@ -164,14 +164,14 @@ pub fn new_job_id(kind: &str) -> Result<JobId, NameError> {
 pub fn start(settings: RunSettings, beginning: NewJob) -> Result<Dispatcher, Error> {
     let NewJob { job, mut started, texts, items } = beginning;
     let mut settings = settings;
-    options::apply(&mut settings, started.options);
+    options::apply_options(&mut settings, started.options);
     // What a resume needs stays as it is; the name is only shown.
-    let mask = mask(&settings.masked);
+    let mask = secret_mask(&settings.masked);
     started.workflow_name = started.workflow_name.map(|name| mask.mask_str(&name));
     started.found = Some(settings.found.clone());
     started.budget = settings.workflow.budget;
-    super::perform::check_disk(&settings)?;
-    super::spending::check(&settings, &job)?;
+    super::perform::check_free_space(&settings)?;
+    super::spending::check_daily_budget(&settings, &job)?;
     refuse_removed(&settings.layout, &job)?;
     let state = settings.layout.state_dir(&job);
     create_dir(&state)?;
@@ -180,12 +180,12 @@ pub fn start(settings: RunSettings, beginning: NewJob) -> Result<Dispatcher, Err
     let mut journal = JournalWriter::create(&settings.layout, &job, settings.durability)?;
     let first = vec![Event::JobStarted(Box::new(started))];
     let begun = texts.store(&state).and_then(|()| {
-        settings.layout.work_here(&job)?;
+        settings.layout.record_location(&job)?;
         if let Some(items) = &items {
             write_atomic(&settings.layout.input_file(&job), items)?;
         }
         let records = journal.append(first, clock::now())?;
-        journal.durable()?;
+        journal.sync()?;
         Ok(records)
     });
     let records = match begun {
@@ -198,25 +198,25 @@ pub fn start(settings: RunSettings, beginning: NewJob) -> Result<Dispatcher, Err
     };
     let mut fold = Job::default();
     let mut parts = RunState::new(settings, job, lock, journal)?;
-    parts.take_in(&mut fold, &records)?;
+    parts.apply_records(&mut fold, &records)?;
     Ok(Dispatcher::new(parts, fold))
 }
 
 /// Takes a job up again: fold the journal, end what the dead run left, go on.
 pub fn resume(settings: RunSettings, resumption: JobResume) -> Result<Dispatcher, Error> {
     let JobResume { job, lock, changed, replay, given, into, try_now } = resumption;
-    super::perform::check_disk(&settings)?;
-    super::spending::check(&settings, &job)?;
+    super::perform::check_free_space(&settings)?;
+    super::spending::check_daily_budget(&settings, &job)?;
     let mut settings = settings;
-    let (journal, opened, fold) = open_and_fold(&mut settings, &job)?;
+    let (journal, opened, fold) = load_job(&mut settings, &job)?;
     let Some(started) = &fold.started else { return Err(Error::NoBeginning { job }) };
-    let repository = settings.layout.path_now(&started.repository)?;
+    let repository = settings.layout.current_path(&started.repository)?;
     if repository != settings.repo.root().to_string_lossy() {
         return Err(Error::OtherRepository { job, repository: repository.into() });
     }
-    settings.repo.go_to(started.worktree.as_deref())?;
-    let options = options::resumed(started, &settings.workflow, changed.is_some(), given);
-    options::apply(&mut settings, options);
+    settings.repo.enter_linked_checkout(started.worktree.as_deref())?;
+    let options = options::resumed_options(started, &settings.workflow, changed.is_some(), given);
+    options::apply_options(&mut settings, options);
     let options = Some(Box::new(options)).filter(|options| **options != started.options);
     let run = RunFingerprint {
         workflow_hash: match &changed {
@@ -226,11 +226,11 @@ pub fn resume(settings: RunSettings, resumption: JobResume) -> Result<Dispatcher
         found: settings.found.clone(),
     };
     let ReplaySetup { replays, reopened, gate } = match replay {
-        Some(replay) => replay.plan(&mut settings, &job, &fold, run, &lock)?,
+        Some(replay) => replay.prepare(&mut settings, &job, &fold, run, &lock)?,
         None => ReplaySetup::default(),
     };
     if matches!(fold.end, Some(JobOutcome::Completed(_))) && reopened.is_none() {
-        super::views::restore(&mut settings, &job, &fold, &lock);
+        super::views::restore_views(&mut settings, &job, &fold, &lock);
         return Err(Error::Completed { job, state: Box::new(fold) });
     }
     if reopened.is_some() {
@@ -239,11 +239,11 @@ pub fn resume(settings: RunSettings, resumption: JobResume) -> Result<Dispatcher
     }
     let mut changed = changed;
     if let Some(changed) = &mut changed {
-        changed.fit(&fold, started, &settings.workflow)?;
+        changed.match_steps(&fold, started, &settings.workflow)?;
         changed.texts.store(&settings.layout.state_dir(&job))?;
     }
-    settings.layout.work_here(&job)?;
-    end_dead_run(&mut settings, &job, &fold)?;
+    settings.layout.record_location(&job)?;
+    clean_up_dead_run(&mut settings, &job, &fold)?;
     let mut parts = RunState::new(settings, job, lock, journal)?;
     parts.replays = Arc::new(replays);
     parts.gate = gate;
@@ -259,14 +259,14 @@ pub fn resume(settings: RunSettings, resumption: JobResume) -> Result<Dispatcher
         ));
     }
     let mut run = Dispatcher::new(parts, fold);
-    let unknown = run.count_cut_off_runs()?;
+    let unknown = run.record_interrupted_runs()?;
     run.catch_up_spending();
     let known = run.job.started.as_ref().and_then(|started| started.found.as_ref());
     let found = Some(run.parts.settings.found.clone()).filter(|found| Some(found) != known);
     let found = found.map(Box::new);
     if reopened.as_ref().is_some_and(|reopened| reopened.base_commit.is_none()) {
         // Once it is recorded that the items come first, nobody knows of the step any more.
-        run.set_back()?;
+        run.restore_interrupted_step()?;
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let workflow = changed.map(|changed| changed.workflow);
@@ -280,22 +280,22 @@ pub fn resume(settings: RunSettings, resumption: JobResume) -> Result<Dispatcher
     let records = run.parts.journal.append(vec![resumed], clock::now());
     let job = &run.parts.id;
     let records = records.map_err(|source| Error::Journal { job: job.clone(), source })?;
-    run.parts.take_in(&mut run.job, &records)?;
+    run.parts.apply_records(&mut run.job, &records)?;
     run.hold_for_unknown_cost(unknown)?;
     run.note_wait();
     Ok(run)
 }
 
 /// Ends what a run that died left behind.
-pub(super) fn end_dead_run(
+pub(super) fn clean_up_dead_run(
     settings: &mut RunSettings,
     job: &JobId,
     fold: &Job,
 ) -> Result<(), Error> {
-    process::end_marked(&state_dir(settings, job), settings.grace);
+    process::kill_job_processes(&state_dir(settings, job), settings.grace);
     if let Some(began) = fold.started_at {
         let in_flight = settings.layout.in_flight_dir(job);
-        for lock in settings.repo.remove_locks_of(job.as_str(), began.into(), &in_flight)? {
+        for lock in settings.repo.remove_job_locks(job.as_str(), began.into(), &in_flight)? {
             let note = format!("a git that was killed left `{}`; it was removed", lock.display());
             settings.reporter.note(&note);
         }
@@ -315,11 +315,11 @@ fn forget(path: &Path) -> Result<(), Error> {
 }
 
 /// Opens a journal to go on with it, and folds it, from its checkpoint if there is a usable one.
-pub(super) fn open_and_fold(
+pub(super) fn load_job(
     settings: &mut RunSettings,
     job: &JobId,
 ) -> Result<(JournalWriter, JournalRecovery, Job), Error> {
-    settings.layout.refuse_elsewhere(job)?;
+    settings.layout.refuse_other_location(job)?;
     refuse_lost_end(&settings.layout, job)?;
     let checkpoint = load_checkpoint::<Checkpoint>(&settings.layout, job).unwrap_or_else(|error| {
         // It is only a shortcut: the journal holds everything that it would say.
@@ -352,13 +352,13 @@ pub(super) fn state_dir(settings: &RunSettings, job: &JobId) -> PathBuf {
 }
 
 /// Remembers the repository's settings as they were when the job began.
-pub(super) fn guard(settings: &RunSettings, job: &JobId) -> Result<RepoGuard, Error> {
+pub(super) fn load_repo_guard(settings: &RunSettings, job: &JobId) -> Result<RepoGuard, Error> {
     let path = settings.layout.state_dir(job).join("guard.json");
     if let Some(text) = read_bounded(&path, GUARD_LIMIT)? {
         let text = String::from_utf8_lossy(&text);
         return Ok(RepoGuard::from_json(&settings.repo, &text)?);
     }
-    let guard = RepoGuard::take(&settings.repo)?;
+    let guard = RepoGuard::capture(&settings.repo)?;
     write_atomic(&path, guard.to_json()?.as_bytes())?;
     Ok(guard)
 }
@@ -374,12 +374,12 @@ pub fn relocate_guard(layout: &Layout, job: &JobId, from: &Path, to: &Path) -> R
 }
 
 /// Forgets the repository's settings: until the job goes on they are the user's to change.
-pub(super) fn forget_guard(settings: &RunSettings, job: &JobId) {
+pub(super) fn delete_repo_guard(settings: &RunSettings, job: &JobId) {
     // If it stays, a resumed run compares with older settings, which is only stricter.
     std::fs::remove_file(settings.layout.state_dir(job).join("guard.json")).ok();
 }
 
 /// Returns what keeps the secrets of a run out of what is stored.
-pub(super) fn mask(masked: &[String]) -> Mask {
+pub(super) fn secret_mask(masked: &[String]) -> Mask {
     Mask::new(masked.iter().cloned())
 }

@@ -9,7 +9,7 @@ impl Dispatcher {
     /// Puts the job's branch back where the journal says that it stood, if it is gone.
     ///
     /// When nothing is left but to tidy up it may be gone already.
-    pub(super) fn mend_branch(&mut self) -> Result<(), Error> {
+    pub(super) fn restore_job_branch(&mut self) -> Result<(), Error> {
         let Some(tree) = self.job.tree.as_ref().filter(|_| self.job.next_phase().is_some()) else {
             return Ok(());
         };
@@ -23,8 +23,8 @@ impl Dispatcher {
                 tip = moved;
             }
         }
-        repo.put_branch_back(&branch, &tip)?;
-        self.append(vec![Event::GitTampering { changes: vec![deleted(&branch)] }])
+        repo.restore_branch(&branch, &tip)?;
+        self.append(vec![Event::GitTampering { changes: vec![branch_deleted_message(&branch)] }])
     }
 }
 
@@ -47,6 +47,6 @@ fn moved_to(record: &EventRecord, branch: &str) -> Option<String> {
 }
 
 /// Says that a branch was deleted, among other things that steps change.
-pub(super) fn deleted(branch: &str) -> String {
+pub(super) fn branch_deleted_message(branch: &str) -> String {
     format!("the branch `{branch}` was deleted")
 }

@@ -13,18 +13,18 @@ impl Dispatcher {
     ///
     /// If the run was being stopped anyway, and git would not work, then the job is paused as it
     /// would have been: whatever was not done is done when it is resumed.
-    pub(super) async fn break_off(&mut self, error: Error) -> Result<RunOutcome, Error> {
+    pub(super) async fn abort(&mut self, error: Error) -> Result<RunOutcome, Error> {
         let is_cut_off = matches!(error, Error::Git(_)) && self.is_stopping().await;
-        let stop = self.asked_to_stop().filter(|_| is_cut_off);
+        let stop = self.stop_input().filter(|_| is_cut_off);
         // Nothing may go on running, for nobody decides any more what follows from it.
         self.parts.settings.shutdown.stop().request();
-        let told = self.let_go().await;
+        let told = self.drain().await;
         let Some(stop) = stop else { return Err(error) };
         self.pause(told, stop).await?.ok_or(error)
     }
 
     /// Waits until nothing is under way; returns what was told meanwhile.
-    async fn let_go(&mut self) -> Vec<NewEvent> {
+    async fn drain(&mut self) -> Vec<NewEvent> {
         // Who waits for a record to be safe is told by this that it never will be.
         self.waiting.clear();
         let mut inside = std::mem::replace(&mut self.parts.inside.1, unbounded_channel().1);
@@ -33,7 +33,7 @@ impl Dispatcher {
             while parts.busy {
                 parts.busy = parts.ended.1.recv().await.is_none();
             }
-            parts.agents.dismiss().await;
+            parts.agents.shutdown().await;
         };
         tokio::pin!(over);
         loop {
@@ -56,7 +56,7 @@ impl Dispatcher {
         told: Vec<NewEvent>,
         stop: JobInput,
     ) -> Result<Option<RunOutcome>, Error> {
-        self.check_settings()?;
+        self.check_repo_guard()?;
         let mut facts: Vec<NewEvent> = Vec::new();
         for input in std::mem::take(&mut self.inputs) {
             if let JobInput::Inside(fact) = input {
@@ -71,7 +71,7 @@ impl Dispatcher {
         }
         let mut batch = DecisionBatch::default();
         self.write(facts, &mut batch)?;
-        self.decide(stop, &mut batch)?;
-        self.carry_out(batch).await
+        self.handle_input(stop, &mut batch)?;
+        self.commit_batch(batch).await
     }
 }

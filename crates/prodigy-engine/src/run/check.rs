@@ -15,10 +15,10 @@ use prodigy_core::{
 use super::{
     Dispatcher, Error, RunSettings,
     attempt::item_vars,
-    begin::{self, end_dead_run, open_and_fold},
+    begin::{self, clean_up_dead_run, load_job},
     parts::RunState,
     perform,
-    records::hide,
+    records::mask_event,
 };
 use crate::{
     clock,
@@ -67,28 +67,28 @@ pub struct CheckedEffect {
 /// found; with `compensate` it undoes what was changed, too.
 ///
 /// A stop that is asked for ends it early: what was found out is returned.
-pub async fn check(
+pub async fn check_effects(
     settings: RunSettings,
     asked: EffectCheckRequest,
 ) -> Result<Vec<CheckedEffect>, Error> {
     let EffectCheckRequest { job, lock, items, compensate, by, recorded } = asked;
     let mut settings = settings;
-    let (journal, opened, fold) = open_and_fold(&mut settings, &job)?;
+    let (journal, opened, fold) = load_job(&mut settings, &job)?;
     let Some(started) = &fold.started else { return Err(Error::NoBeginning { job }) };
-    let repository = settings.layout.path_now(&started.repository)?;
+    let repository = settings.layout.current_path(&started.repository)?;
     if repository != settings.repo.root().to_string_lossy() {
         return Err(Error::OtherRepository { job, repository: repository.into() });
     }
-    settings.repo.go_to(started.worktree.as_deref())?;
-    end_dead_run(&mut settings, &job, &fold)?;
+    settings.repo.enter_linked_checkout(started.worktree.as_deref())?;
+    clean_up_dead_run(&mut settings, &job, &fold)?;
     let mut parts = RunState::new(settings, job, lock, journal)?;
     parts.before = opened.last_seq;
     let mut run = Dispatcher::new(parts, fold);
-    let wanted = run.wanted(items.as_deref(), compensate);
+    let wanted = run.effects_to_check(items.as_deref(), compensate);
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
-    let place = run.checking_place()?;
+    let place = run.create_check_worktree()?;
     let mut inspector =
         EffectChecker { tools: Arc::new(run.tools()), run: &mut run, place, by, recorded };
     let mut checked = Vec::new();
@@ -102,15 +102,19 @@ pub async fn check(
             }
         }
     }
-    inspector.leave().await?;
-    run.check_settings()?;
-    run.finish_letters();
+    inspector.close().await?;
+    run.check_repo_guard()?;
+    run.finish_dead_letters();
     result.map(|()| checked)
 }
 
 impl Dispatcher {
     /// Returns the dead letters that are meant, and which of their effects.
-    fn wanted(&self, items: Option<&[ItemId]>, compensate: bool) -> Vec<(u32, Vec<Effect>)> {
+    fn effects_to_check(
+        &self,
+        items: Option<&[ItemId]>,
+        compensate: bool,
+    ) -> Vec<(u32, Vec<Effect>)> {
         let Some(map) = &self.job.map else { return Vec::new() };
         let is_wanted = |effect: &&Effect| match effect.state {
             EffectState::Prepared | EffectState::Partial | EffectState::Indeterminate => true,
@@ -133,16 +137,16 @@ impl Dispatcher {
     }
 
     /// Makes a clean worktree of what the job has come to so far.
-    fn checking_place(&mut self) -> Result<CheckWorktree, Error> {
-        self.check_settings()?;
+    fn create_check_worktree(&mut self) -> Result<CheckWorktree, Error> {
+        self.check_repo_guard()?;
         let parts = &self.parts;
         let repo = &parts.settings.repo;
         let started = self.job.started.as_ref();
         let target = started.and_then(|started| started.target_branch.as_deref());
-        let tip = match repo.branch(&perform::branch(&parts.id))? {
+        let tip = match repo.branch_tip(&perform::job_branch(&parts.id))? {
             Some(tip) => Some(tip),
             None => match target {
-                Some(target) => repo.branch(target)?,
+                Some(target) => repo.branch_tip(target)?,
                 None => None,
             },
         };
@@ -186,12 +190,12 @@ impl EffectChecker<'_> {
         effects: Vec<Effect>,
         compensate: bool,
     ) -> Result<Vec<CheckedEffect>, Error> {
-        let spool = self.run.spool()?;
+        let spool = self.run.open_spool()?;
         let spooled = spool.read(usize::try_from(at).unwrap_or(usize::MAX))?;
         let total = self.run.job.map.as_ref().map_or(0, |map| map.total);
-        let vars = item_vars(&Arc::new(self.run.vars(0)), &spooled, at, total);
+        let vars = item_vars(&Arc::new(self.run.round_variables(0)), &spooled, at, total);
         let workplace = self.workplace(at, spooled.id.clone());
-        create_dir(&workplace.temporary())?;
+        create_dir(&workplace.temp_dir())?;
         let workflow = self.run.parts.settings.workflow.clone();
         let mut checked = Vec::new();
         for effect in effects {
@@ -248,22 +252,23 @@ impl EffectChecker<'_> {
         compensate: bool,
     ) -> Result<(), Error> {
         if one.before.state.is_open() {
-            self.look(one, maker).await?;
+            self.run_check(one, maker).await?;
         }
         let is_there = matches!(one.state, EffectState::Committed | EffectState::Partial);
         if !compensate || !is_there {
             return Ok(());
         }
-        let external = maker.step.external();
+        let external = maker.step.external_effect();
         if external.is_none_or(|external| external.compensate.is_none()) {
             one.problem = Some("the step has no `compensate`".to_owned());
             return Ok(());
         }
         // Whoever dies while it is being undone leaves nothing that could be taken for done.
         self.record(one, EffectFinding::Indeterminate, None)?;
-        let undone = step::undo(maker.workplace, maker.step, maker.vars, &one.before).await;
+        let undone =
+            step::compensate_effect(maker.workplace, maker.step, maker.vars, &one.before).await;
         let why = undone.err().map(|failure| failure.message);
-        self.look(one, maker).await?;
+        self.run_check(one, maker).await?;
         if one.state == EffectState::Absent {
             let (key, by) = (one.before.key.clone(), self.by.clone());
             self.append(&one.item, Event::EffectCompensated { key, by })?;
@@ -277,13 +282,17 @@ impl EffectChecker<'_> {
     }
 
     /// Runs the check of an effect and records what it found.
-    async fn look(&mut self, one: &mut CheckedEffect, maker: &EffectStep<'_>) -> Result<(), Error> {
-        let external = maker.step.external();
+    async fn run_check(
+        &mut self,
+        one: &mut CheckedEffect,
+        maker: &EffectStep<'_>,
+    ) -> Result<(), Error> {
+        let external = maker.step.external_effect();
         if external.is_none_or(|external| external.check.is_none()) {
             one.problem = Some("the step has no `check`".to_owned());
             return Ok(());
         }
-        match step::look(maker.workplace, maker.step, maker.vars, &one.before).await {
+        match step::check_effect(maker.workplace, maker.step, maker.vars, &one.before).await {
             Ok(looked) => {
                 one.problem =
                     (looked.finding == EffectFinding::Indeterminate).then_some(looked.problem);
@@ -316,27 +325,27 @@ impl EffectChecker<'_> {
     fn append(&mut self, item: &ItemId, mut event: Event) -> Result<(), Error> {
         let run = &mut *self.run;
         let broken = |job: &JobId, source| Error::Journal { job: job.clone(), source };
-        hide(&run.parts.mask, &mut event);
+        mask_event(&run.parts.mask, &mut event);
         let fact = NewEvent { agent_id: None, item_id: Some(item.clone()), event };
         let records = run.parts.journal.append(vec![fact], clock::now());
         let records = records.map_err(|source| broken(&run.parts.id, source))?;
-        run.parts.journal.durable().map_err(|source| broken(&run.parts.id, source))?;
+        run.parts.journal.sync().map_err(|source| broken(&run.parts.id, source))?;
         for record in &records {
             let job = &run.parts.id;
             run.job
                 .apply(record)
                 .map_err(|source| Error::Journalled { job: job.clone(), source })?;
-            run.project(record)?;
+            run.apply_projections(record)?;
         }
         Ok(())
     }
 
     /// Puts everything away.
-    async fn leave(self) -> Result<(), Error> {
+    async fn close(self) -> Result<(), Error> {
         self.run.parts.supervisors.close().await;
         let parts = &self.run.parts;
         parts.settings.repo.remove_job_worktree(&self.place.path, &self.place.branch, true)?;
-        begin::forget_guard(&parts.settings, &parts.id);
+        begin::delete_repo_guard(&parts.settings, &parts.id);
         Ok(())
     }
 }

@@ -62,29 +62,29 @@ pub(super) struct WorkerContext {
 
 impl WorkerContext {
     /// Remembers that an item failed for good.
-    pub(super) fn died(&self, item: &ItemId) {
+    pub(super) fn mark_dead_lettered(&self, item: &ItemId) {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).insert(item.clone());
     }
 
     /// Returns whether an item that is tried again had failed for good, and forgets it.
-    pub(super) fn rises(&self, item: &ItemId) -> bool {
+    pub(super) fn take_dead_lettered(&self, item: &ItemId) -> bool {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner).remove(item)
     }
 
     /// Returns whether another worktree of a failed item is kept as it is.
-    pub(super) fn keeps_another(&self) -> bool {
+    pub(super) fn may_keep_worktree(&self) -> bool {
         self.kept.fetch_add(1, Ordering::Relaxed) < KEPT
     }
 
     /// Says that a branch is not needed.
-    pub(super) fn forget(&self, old: RetiredBranch) {
+    pub(super) fn delete_branch_later(&self, old: RetiredBranch) {
         if let Some(merges) = &self.merges {
-            merges.forget(old);
+            merges.delete_branch(old);
         }
     }
 
     /// Keeps the name of a directory that can be deleted when there is time.
-    pub(super) fn throw_away(&self, directory: PathBuf) {
+    pub(super) fn delete_later(&self, directory: PathBuf) {
         self.trash.lock().unwrap_or_else(PoisonError::into_inner).push(directory);
     }
 
@@ -112,17 +112,17 @@ impl WorkerPool {
         let agent = assignment.agent;
         self.hired
             .entry(agent)
-            .or_insert_with(|| tokio::spawn(worker::work(Arc::clone(crew), agent)));
+            .or_insert_with(|| tokio::spawn(worker::run_worker(Arc::clone(crew), agent)));
         crew.queue.submit(assignment);
     }
 
     /// Returns whether no attempt is under way.
-    pub(super) fn are_idle(&self) -> bool {
-        self.crew.as_ref().is_none_or(|crew| crew.queue.snapshot().is_empty())
+    pub(super) fn is_idle(&self) -> bool {
+        self.crew.as_ref().is_none_or(|crew| crew.queue.in_flight().is_empty())
     }
 
     /// Lets all agents go, and waits until they have put their things away.
-    pub(super) async fn dismiss(&mut self) {
+    pub(super) async fn shutdown(&mut self) {
         let Some(crew) = self.crew.take() else { return };
         crew.queue.close();
         for (_, agent) in std::mem::take(&mut self.hired) {
@@ -135,19 +135,19 @@ impl WorkerPool {
 
 impl Dispatcher {
     /// Returns what the agents share, made once.
-    pub(super) fn crew(&mut self) -> Result<Arc<WorkerContext>, Error> {
+    pub(super) fn worker_context(&mut self) -> Result<Arc<WorkerContext>, Error> {
         if let Some(crew) = &self.parts.agents.crew {
             return Ok(Arc::clone(crew));
         }
         let (Some(map), Some(policy)) = (self.parts.map.clone(), self.parts.policy.clone()) else {
             return Err(Error::NoBeginning { job: self.parts.id.clone() });
         };
-        let workplace = self.workplace()?;
-        let job_tree = self.tree()?;
-        let spool = self.spool()?;
+        let workplace = self.job_step_context()?;
+        let job_tree = self.job_worktree()?;
+        let spool = self.open_spool()?;
         let worktrees = self.parts.settings.layout.worktrees_dir(&self.parts.id);
         let repo = self.parts.settings.repo.clone();
-        let vars = Arc::new(self.vars(0));
+        let vars = Arc::new(self.round_variables(0));
         let merges = match map.isolation {
             Isolation::Shared => None,
             Isolation::Worktree => {

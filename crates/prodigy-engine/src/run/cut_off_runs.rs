@@ -16,9 +16,9 @@ use prodigy_core::{
 use super::{Dispatcher, Error};
 use crate::{
     process::LineSplitter,
-    step::{count_cut_off_run, not_kept, stop},
+    step::{count_interrupted_run, not_kept, stop},
     store::{
-        AgentRun, JournalReader, forget_agent_run, noted_stream_totals, open_to_read, price_level,
+        AgentRun, JournalReader, forget_agent_run, open_to_read, price_level, stored_stream_totals,
     },
 };
 
@@ -31,13 +31,13 @@ impl Dispatcher {
     ///
     /// It is recorded before the job goes on, so that it counts as lost with the attempt that it
     /// was spent on. A run that the journal knows already was counted before.
-    pub(super) fn count_cut_off_runs(&mut self) -> Result<Option<String>, Error> {
+    pub(super) fn record_interrupted_runs(&mut self) -> Result<Option<String>, Error> {
         let (layout, id) = (self.parts.settings.layout.clone(), self.parts.id.clone());
-        let runs = AgentRun::all(&layout, &id);
+        let runs = AgentRun::pending_runs(&layout, &id);
         if runs.is_empty() {
             return Ok(None);
         }
-        let counted = self.counted_runs(&runs)?;
+        let counted = self.recorded_runs(&runs)?;
         let (mut facts, mut unknown) = (Vec::new(), None);
         for (at, run) in runs.iter().enumerate() {
             if counted.contains(&run.id) {
@@ -47,10 +47,11 @@ impl Dispatcher {
             // Another agent may have been started behind it before its end was recorded.
             let next = runs.get(at + 1).filter(|next| next.transcript(&layout, &id) == path);
             // Sums are noted once the transcript does not hold all.
-            let noted = noted_stream_totals(&layout, &id, &run.id).map(Some);
-            let totals = noted.or_else(|| hear(run, &path, next.map(|next| next.offset)));
+            let noted = stored_stream_totals(&layout, &id, &run.id).map(Some);
+            let totals =
+                noted.or_else(|| read_stream_totals(run, &path, next.map(|next| next.offset)));
             let Some(totals) = totals else { continue };
-            let (fact, message) = self.cut_off(run, totals.as_ref());
+            let (fact, message) = self.usage_event(run, totals.as_ref());
             facts.push(fact);
             unknown = unknown.or(message);
         }
@@ -77,7 +78,7 @@ impl Dispatcher {
     }
 
     /// Returns the runs that the journal knows, of those that are asked for.
-    fn counted_runs(&self, asked: &[AgentRun]) -> Result<BTreeSet<String>, Error> {
+    fn recorded_runs(&self, asked: &[AgentRun]) -> Result<BTreeSet<String>, Error> {
         let asked: BTreeSet<&str> = asked.iter().map(|run| run.id.as_str()).collect();
         let mut counted = BTreeSet::new();
         for record in JournalReader::open(&self.parts.settings.layout, &self.parts.id)? {
@@ -92,7 +93,11 @@ impl Dispatcher {
 
     /// Returns what is recorded of a run, and why the budget cannot be kept if its cost is
     /// unknown.
-    fn cut_off(&self, run: &AgentRun, totals: Option<&StreamTotals>) -> (NewEvent, Option<String>) {
+    fn usage_event(
+        &self,
+        run: &AgentRun,
+        totals: Option<&StreamTotals>,
+    ) -> (NewEvent, Option<String>) {
         let settings = &self.parts.settings;
         let agent = settings.agents.get(&run.agent).map(|agent| &**agent);
         let prices = agent.and_then(|agent| agent.prices());
@@ -100,7 +105,7 @@ impl Dispatcher {
         let cost = totals.map_or_else(AgentCost::default, |it| AgentCost::of(it, prices, level));
         let tokens = totals.map(StreamTotals::usage).unwrap_or_default();
         let state = settings.layout.state_dir(&self.parts.id);
-        count_cut_off_run(&state, run, tokens, cost.usd);
+        count_interrupted_run(&state, run, tokens, cost.usd);
         let unknown = cost.usd.is_none();
         let message = unknown.then(|| not_kept(&run.agent, agent, tokens));
         let map = self.job.map.as_ref();
@@ -123,7 +128,11 @@ impl Dispatcher {
 /// Reads what the stream of a run told. `None` if it told nothing: the agent may not have been
 /// started. An agent without a stream tells nothing ever, which is `Some(None)`.
 #[expect(clippy::option_option, reason = "nothing heard and nothing to hear are two things")]
-fn hear(run: &AgentRun, path: &Path, end: Option<u64>) -> Option<Option<StreamTotals>> {
+fn read_stream_totals(
+    run: &AgentRun,
+    path: &Path,
+    end: Option<u64>,
+) -> Option<Option<StreamTotals>> {
     let Some(dialect) = run.dialect else { return Some(None) };
     let mut heard = StreamState::resumed(dialect, run.before, run.before_usd);
     // What cannot be read was not heard.
@@ -142,8 +151,8 @@ fn read(path: &Path, begin: u64, end: Option<u64>, heard: &mut StreamState) -> i
         if count == 0 {
             break;
         }
-        lines.feed(piece.get(..count).unwrap_or_default(), |line| drop(heard.hear(line)));
+        lines.feed(piece.get(..count).unwrap_or_default(), |line| drop(heard.handle_line(line)));
     }
-    lines.finish(|line| drop(heard.hear(line)));
+    lines.finish(|line| drop(heard.handle_line(line)));
     Ok(())
 }

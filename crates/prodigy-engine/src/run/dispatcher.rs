@@ -18,8 +18,8 @@ use tokio::sync::oneshot;
 use super::{
     Error, ReplaySummary, begin,
     parts::{LOOK_AGAIN, RunState},
-    records::{awaited, hide, is_effect, stop},
-    spending::is_last_word,
+    records::{is_effect, mask_event, requires_sync, stop_input},
+    spending::is_recorded_after_stop,
     watch,
 };
 use crate::{clock, store::save_checkpoint};
@@ -58,44 +58,44 @@ impl Dispatcher {
     }
 
     /// Runs the job to its end or to the next stop; returns how it ended and what it came to.
-    pub async fn go(mut self) -> Result<(RunOutcome, Job, ReplaySummary), Error> {
-        let result = match self.turn().await {
+    pub async fn run(mut self) -> Result<(RunOutcome, Job, ReplaySummary), Error> {
+        let result = match self.event_loop().await {
             Ok(ending) => {
-                self.parts.agents.dismiss().await;
-                self.hear_last().map(|()| ending)
+                self.parts.agents.shutdown().await;
+                self.record_shutdown_events().map(|()| ending)
             }
-            Err(error) => self.break_off(error).await,
+            Err(error) => self.abort(error).await,
         };
         self.parts.supervisors.close().await;
-        self.finish_letters();
-        let replayed = self.replayed();
+        self.finish_dead_letters();
+        let replayed = self.replay_summary();
         result.map(|ending| (ending, self.job, replayed))
     }
 
     /// Takes inputs until one of them ends the run.
-    async fn turn(&mut self) -> Result<RunOutcome, Error> {
+    async fn event_loop(&mut self) -> Result<RunOutcome, Error> {
         // A run that was killed could not take back what its last step planted.
-        self.check_settings()?;
-        self.begin_watch()?;
-        self.keep_conflicts()?;
+        self.check_repo_guard()?;
+        self.start_checkout_watch()?;
+        self.restore_conflict_branches()?;
         self.recover_worktrees()?;
         loop {
             let mut batch = DecisionBatch { events_only: true, ..DecisionBatch::default() };
             let first = self.next_input().await?;
-            self.decide(first, &mut batch)?;
+            self.handle_input(first, &mut batch)?;
             // Whatever has happened meanwhile is written with it, so that one sync does for all.
-            while !batch.actions.iter().any(comes_first) {
+            while !batch.actions.iter().any(must_run_first) {
                 let Some(input) = self.ready_input().await? else { break };
-                self.decide(input, &mut batch)?;
+                self.handle_input(input, &mut batch)?;
             }
-            if let Some(ending) = self.carry_out(batch).await? {
+            if let Some(ending) = self.commit_batch(batch).await? {
                 return Ok(ending);
             }
         }
     }
 
     /// Decides what follows from an input and writes it down.
-    pub(super) fn decide(
+    pub(super) fn handle_input(
         &mut self,
         input: JobInput,
         batch: &mut DecisionBatch,
@@ -106,17 +106,16 @@ impl Dispatcher {
         }
         let is_tick = matches!(input, JobInput::Tick);
         if is_tick {
-            self.look_up_spending();
+            self.refresh_spending();
         }
-        let decision = self.decision(input);
+        let decision = self.decide_input(input);
         if is_tick {
             // What is put away at the end of an attempt tells nobody when it is done.
-            let again =
-                self.asked_to_stop().and_then(|_| clock::now().checked_add(LOOK_AGAIN).ok());
+            let again = self.stop_input().and_then(|_| clock::now().checked_add(LOOK_AGAIN).ok());
             self.parts.wake = again.or(decision.wake);
         }
-        let watched = self.watched(&decision.facts);
-        let facts = self.with_unmerged(decision.facts)?;
+        let watched = self.checkout_changes_before(&decision.facts);
+        let facts = self.with_unmerged_commits(decision.facts)?;
         self.write(watched.into_iter().chain(facts).collect(), batch)?;
         batch.actions.extend(decision.actions);
         // One is enough: it looks at everything.
@@ -126,17 +125,17 @@ impl Dispatcher {
         Ok(())
     }
 
-    fn decision(&self, input: JobInput) -> job::Decision {
+    fn decide_input(&self, input: JobInput) -> job::Decision {
         let (policy, replays) = (self.parts.policy.clone(), Arc::clone(&self.parts.replays));
         let map = self.parts.map.clone();
         let surroundings = job::DecisionContext {
             names: &self.parts.names,
             rules: self.rules(map.as_deref(), policy.as_deref(), &replays),
-            spending: self.spending(),
+            spending: self.spend_context(),
             now: clock::now(),
-            random: crate::step::random(),
+            random: crate::step::random_fraction(),
             busy: self.parts.busy,
-            draining: self.asked_to_stop().is_some(),
+            draining: self.stop_input().is_some(),
             elapsed_ms: crate::step::millis(self.parts.begun.elapsed()),
             commits: self.parts.commits,
         };
@@ -160,7 +159,7 @@ impl Dispatcher {
     }
 
     /// Makes what was decided safe, shows it, and does it; returns how the run ended, if it did.
-    pub(super) async fn carry_out(
+    pub(super) async fn commit_batch(
         &mut self,
         batch: DecisionBatch,
     ) -> Result<Option<RunOutcome>, Error> {
@@ -174,7 +173,7 @@ impl Dispatcher {
         }
         for record in &batch.records {
             self.parts.settings.reporter.record(record, &self.job);
-            self.project(record)?;
+            self.apply_projections(record)?;
         }
         let is_phase_over = |it: &EventRecord| matches!(it.event, Event::PhaseCompleted { .. });
         if batch.records.iter().any(is_phase_over) {
@@ -182,18 +181,18 @@ impl Dispatcher {
         }
         for action in batch.actions {
             if let JobAction::Finish(ending) = action {
-                self.tell_ended_replays().await;
+                self.record_replay_outcomes().await;
                 self.durable()?;
-                begin::forget_guard(&self.parts.settings, &self.parts.id);
-                watch::forget(&self.parts.settings, &self.parts.id);
+                begin::delete_repo_guard(&self.parts.settings, &self.parts.id);
+                watch::delete_watch_state(&self.parts.settings, &self.parts.id);
                 self.checkpoint()?;
                 return Ok(Some(ending));
             }
-            self.perform(action).await?;
+            self.perform_action(action).await?;
         }
-        self.tell_ended_replays().await;
+        self.record_replay_outcomes().await;
         let claims = std::mem::take(&mut self.parts.claims);
-        self.claim(claims).await?;
+        self.claim_replays(claims).await?;
         if !batch.events_only
             && self.inputs.is_empty()
             && self.parts.checkpointed.elapsed() > CHECKPOINT_EVERY
@@ -209,27 +208,27 @@ impl Dispatcher {
             if let Some(input) = self.ready_input().await? {
                 return Ok(input);
             }
-            let heard = self.parts.wait().await;
-            self.hear(heard).await?;
+            let heard = self.parts.next_message().await;
+            self.handle_message(heard).await?;
         }
     }
 
     /// Returns the next thing that has happened already.
     async fn ready_input(&mut self) -> Result<Option<JobInput>, Error> {
         if self.inputs.is_empty()
-            && let Some(heard) = self.parts.heard()
+            && let Some(heard) = self.parts.try_next_message()
         {
-            self.hear(heard).await?;
+            self.handle_message(heard).await?;
         }
         let Some(input) = self.inputs.pop_front() else { return Ok(None) };
-        let stop = matches!(input, JobInput::Tick) && self.parts.is_quiet();
-        Ok(Some(stop.then(|| self.asked_to_stop()).flatten().unwrap_or(input)))
+        let stop = matches!(input, JobInput::Tick) && self.parts.is_idle();
+        Ok(Some(stop.then(|| self.stop_input()).flatten().unwrap_or(input)))
     }
 
     /// Returns the input that stops the run, if somebody asked for it.
-    pub(super) fn asked_to_stop(&self) -> Option<JobInput> {
+    pub(super) fn stop_input(&self) -> Option<JobInput> {
         let reason = self.parts.settings.shutdown.reason().or(self.parts.halt)?;
-        Some(stop(reason, self.job.overspent))
+        Some(stop_input(reason, self.job.overspent))
     }
 
     /// Writes events and folds them; they are shown once they are safe.
@@ -242,18 +241,18 @@ impl Dispatcher {
             return Ok(());
         }
         for fact in &mut facts {
-            hide(&self.parts.mask, &mut fact.event);
+            mask_event(&self.parts.mask, &mut fact.event);
         }
-        batch.decides |= facts.iter().any(awaited);
+        batch.decides |= facts.iter().any(requires_sync);
         let records = self.parts.journal.append(facts, clock::now());
         let records = records.map_err(|source| self.journal_error(source))?;
         for record in &records {
-            let of_replay = self.is_of_replay(record);
+            let of_replay = self.concerns_replay(record);
             self.job
                 .apply(record)
                 .map_err(|source| Error::Journalled { job: self.parts.id.clone(), source })?;
             if let Some(was_replaying) = of_replay {
-                self.follow_replay(record, was_replaying);
+                self.apply_replay_record(record, was_replaying);
             }
         }
         batch.records.extend(records);
@@ -279,7 +278,7 @@ impl Dispatcher {
     }
 
     /// Writes down what agents kept of failed items, and what they spent, while they were let go.
-    fn hear_last(&mut self) -> Result<(), Error> {
+    fn record_shutdown_events(&mut self) -> Result<(), Error> {
         let mut facts: Vec<NewEvent> = Vec::new();
         for input in std::mem::take(&mut self.inputs) {
             if let JobInput::Inside(fact) = input {
@@ -289,7 +288,7 @@ impl Dispatcher {
         while let Ok(told) = self.parts.inside.1.try_recv() {
             facts.push(told.fact);
         }
-        facts.retain(is_last_word);
+        facts.retain(is_recorded_after_stop);
         let mut batch = DecisionBatch::default();
         self.write(facts, &mut batch)?;
         if !batch.records.is_empty() {
@@ -297,14 +296,14 @@ impl Dispatcher {
         }
         for record in &batch.records {
             self.parts.settings.reporter.record(record, &self.job);
-            self.project(record)?;
+            self.apply_projections(record)?;
         }
         Ok(())
     }
 
     /// Waits until everything written is safe.
     pub(super) fn durable(&self) -> Result<(), Error> {
-        self.parts.journal.durable().map_err(|source| self.journal_error(source))
+        self.parts.journal.sync().map_err(|source| self.journal_error(source))
     }
 
     fn journal_error(&self, source: crate::store::Error) -> Error {
@@ -341,6 +340,6 @@ impl Dispatcher {
 }
 
 /// Returns whether an action has to be done before anything else is decided.
-fn comes_first(action: &JobAction) -> bool {
+fn must_run_first(action: &JobAction) -> bool {
     matches!(action, JobAction::Finish(_) | JobAction::Item(ItemAction::Claim { .. }))
 }

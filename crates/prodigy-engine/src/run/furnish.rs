@@ -10,7 +10,7 @@ use prodigy_core::{
 use super::crew::WorkerContext;
 use crate::{
     root_dir::{self, RootDir},
-    step::{self, StepContext, StepOutcome, StepScope, StepTask, worktree_fault},
+    step::{self, StepContext, StepOutcome, StepScope, StepTask, worktree_failure},
 };
 
 /// The file that names ignored files to copy, if the workflow names no other.
@@ -22,7 +22,7 @@ const LIST_LIMIT: u64 = 1024 * 1024;
 /// Copies and links what the workflow names, then runs its setup steps.
 ///
 /// Returns what has to stay when the worktree is made ready for another item.
-pub(super) async fn furnish(
+pub(super) async fn provision_worktree(
     crew: &WorkerContext,
     workplace: &StepContext,
 ) -> Result<Vec<String>, Failure> {
@@ -41,7 +41,7 @@ pub(super) async fn furnish(
     let brought: Result<(), Failure> = done.await.map_err(|error| failure(error.to_string()))?;
     brought?;
     let mut scope =
-        StepScope::new(prodigy_core::vars::Vars::over(std::sync::Arc::clone(&crew.vars)));
+        StepScope::new(prodigy_core::vars::Vars::with_base(std::sync::Arc::clone(&crew.vars)));
     let list = StepAddress::named("worktree");
     for (number, step) in config.setup.iter().enumerate() {
         let address = list.step(&config.setup, number);
@@ -52,7 +52,7 @@ pub(super) async fn furnish(
                 failure.message = format!("worktree.setup: {}", failure.message);
                 return Err(failure);
             }
-            StepOutcome::Interrupted => return Err(step::stopped()),
+            StepOutcome::Interrupted => return Err(step::cancelled_failure()),
         }
     }
     if config.setup.is_empty() && config.copy.is_empty() && config.link.is_empty() {
@@ -60,12 +60,12 @@ pub(super) async fn furnish(
         return included(crew.repo.checkout(), include);
     }
     let tree = workplace.tree.clone();
-    workplace.check_settings()?;
-    super::worker::blocking(move || tree.extras()).await
+    workplace.check_repo_guard()?;
+    super::worker::blocking(move || tree.uncommitted_and_ignored()).await
 }
 
 /// Copies what worktrees get from the user's checkout to another checkout; nothing is linked.
-pub fn bring_along(config: &WorktreeConfig, from: &Path, to: &Path) -> Result<(), Failure> {
+pub fn copy_worktree_files(config: &WorktreeConfig, from: &Path, to: &Path) -> Result<(), Failure> {
     let included = included(from, config.include.as_deref())?;
     let transfer = CheckoutTransfer::open(from, to)?;
     let mut paths = config.copy.iter().chain(&config.link).chain(&included);
@@ -87,17 +87,17 @@ impl CheckoutTransfer {
     /// Copies a path; what is not there is not missed.
     fn copy(&self, path: &str) -> Result<(), Failure> {
         let copied = self.to.copy_from(&self.from, Path::new(path));
-        copied.map_err(|error| cannot(path, &error))
+        copied.map_err(|error| transfer_failure(path, &error))
     }
 
     /// Links a path; what is not there is not missed.
     fn link(&self, path: &str) -> Result<(), Failure> {
         let linked = self.to.link_to(&self.from, Path::new(path));
-        linked.map_err(|error| cannot(path, &error))
+        linked.map_err(|error| transfer_failure(path, &error))
     }
 }
 
-fn cannot(path: &str, why: &root_dir::Error) -> Failure {
+fn transfer_failure(path: &str, why: &root_dir::Error) -> Failure {
     failure(format!("`{path}` cannot be brought along: {why}"))
 }
 
@@ -128,5 +128,5 @@ fn included(root: &Path, file: Option<&str>) -> Result<Vec<String>, Failure> {
 }
 
 fn failure(message: String) -> Failure {
-    worktree_fault(message)
+    worktree_failure(message)
 }

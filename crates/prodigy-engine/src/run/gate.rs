@@ -95,7 +95,7 @@ impl ReplayGate {
     }
 
     /// Says who asks, and why.
-    pub(super) fn asked_by(
+    pub(super) fn with_requester(
         self,
         by: String,
         identity: IdentityKind,
@@ -105,19 +105,24 @@ impl ReplayGate {
     }
 
     /// Says how much the replays are wanted, and which somebody takes on themselves.
-    pub(super) fn with(self, asked: ReplayTrigger, forced: BTreeSet<ItemId>) -> Self {
+    pub(super) fn with_trigger(self, asked: ReplayTrigger, forced: BTreeSet<ItemId>) -> Self {
         Self { asked, forced, ..self }
     }
 
     /// Decides over a dead letter; says why if it must not be replayed.
-    fn admit(&self, job: &JobId, item: &ItemState, now: Timestamp) -> Result<GateDecision, String> {
+    fn evaluate(
+        &self,
+        job: &JobId,
+        item: &ItemState,
+        now: Timestamp,
+    ) -> Result<GateDecision, String> {
         if !self.policy.is_current().map_err(|error| error.to_string())? {
             return Err("the replay policy was changed meanwhile".to_owned());
         }
         let entry = self.entry(item)?;
         let forced = self.forced.contains(&item.id);
         let asked = if forced { ReplayTrigger::Forced } else { self.asked };
-        let ruling = self.bench.ruling_on(&entry, asked, now);
+        let ruling = self.bench.evaluate(&entry, asked, now);
         if ruling.verdict != ReplayVerdict::Replay {
             return Err(ruling.explain().join("; "));
         }
@@ -164,14 +169,14 @@ impl ReplayGate {
 impl Dispatcher {
     /// Decides over dead letters that are about to be claimed. The answers come before
     /// anything else, so that nothing can happen in between.
-    pub(super) async fn claim(&mut self, places: Vec<u32>) -> Result<(), Error> {
+    pub(super) async fn claim_replays(&mut self, places: Vec<u32>) -> Result<(), Error> {
         let now = clock::now();
         let mut admitted = Vec::new();
         let mut answers = Vec::new();
         for at in places {
             let item = self.job.map.as_ref().and_then(|map| map.item(at));
             let admission = match (&self.parts.gate, item) {
-                (Some(gate), Some(item)) => gate.admit(&self.parts.id, item, now),
+                (Some(gate), Some(item)) => gate.evaluate(&self.parts.id, item, now),
                 (None, _) | (_, None) => Err("nobody can decide over it".to_owned()),
             };
             match (admission, item.map(|item| item.id.clone())) {
@@ -187,7 +192,7 @@ impl Dispatcher {
         self.announce(records.collect(), now).await?;
         for (at, id, GateDecision { allowed, forced, signature, record }) in admitted {
             if let Some(gate) = &mut self.parts.gate {
-                gate.bench.count(&signature);
+                gate.bench.count_replay(&signature);
                 gate.open.insert(id, record);
             }
             answers.push(JobInput::Item(ItemInput::Claimed { item: at, allowed, forced }));
@@ -199,7 +204,7 @@ impl Dispatcher {
     }
 
     fn refuse(&mut self, at: u32, item: Option<ItemId>, why: String) {
-        Arc::make_mut(&mut self.parts.replays).refuse(at);
+        Arc::make_mut(&mut self.parts.replays).reject(at);
         if let (Some(gate), Some(item)) = (&mut self.parts.gate, item) {
             gate.refused.push(ReplayRefusal { item, why });
         }
@@ -237,9 +242,9 @@ impl Dispatcher {
     }
 
     /// Returns whether a record can be about a replay, before it is taken in.
-    pub(super) fn is_of_replay(&self, record: &EventRecord) -> Option<bool> {
+    pub(super) fn concerns_replay(&self, record: &EventRecord) -> Option<bool> {
         let map = self.job.map.as_ref()?;
-        if map.replaying() == 0 && self.parts.replays.is_claimed() {
+        if map.replaying() == 0 && self.parts.replays.is_drained() {
             return None;
         }
         let (at, _) = map.find(record.item_id.as_ref()?)?;
@@ -247,13 +252,13 @@ impl Dispatcher {
     }
 
     /// Applies a record that can be about a replay: its cost, and its outcome.
-    pub(super) fn follow_replay(&mut self, record: &EventRecord, was_replaying: bool) {
+    pub(super) fn apply_replay_record(&mut self, record: &EventRecord, was_replaying: bool) {
         let Some(map) = &self.job.map else { return };
         Arc::make_mut(&mut self.parts.replays).apply(record, map);
         let item = record.item_id.as_ref().and_then(|id| map.find(id));
         let Some((_, item)) = item.filter(|_| was_replaying) else { return };
         if let Some(gate) = &mut self.parts.gate {
-            gate.bench.spend(cost(&record.event));
+            gate.bench.add_cost(cost(&record.event));
         }
         if let Some(outcome) = outcome(&item.stage) {
             self.parts.ended_replays.push((item.id.clone(), outcome));
@@ -261,7 +266,7 @@ impl Dispatcher {
     }
 
     /// Adds how replays ended to the audit trail.
-    pub(super) async fn tell_ended_replays(&mut self) {
+    pub(super) async fn record_replay_outcomes(&mut self) {
         let ended = std::mem::take(&mut self.parts.ended_replays);
         if ended.is_empty() {
             return;
@@ -281,11 +286,11 @@ impl Dispatcher {
     }
 
     /// Returns what became of the dead letters that were to be replayed.
-    pub(super) fn replayed(&mut self) -> ReplaySummary {
+    pub(super) fn replay_summary(&mut self) -> ReplaySummary {
         let replays = &self.parts.replays;
-        let (claimed, stopped) = (replays.claimed(), replays.stopped().cloned().collect());
+        let (claimed, stopped) = (replays.claimed(), replays.aborted().cloned().collect());
         let refused = self.parts.gate.as_mut().map(|gate| std::mem::take(&mut gate.refused));
-        let ends = self.parts.replayed_before.until(ReplayedItems::of(&self.job), claimed);
+        let ends = self.parts.replayed_before.counts_until(ReplayedItems::of(&self.job), claimed);
         ReplaySummary { claimed, ends, refused: refused.unwrap_or_default(), stopped }
     }
 

@@ -12,7 +12,7 @@ use crate::{git::Repo, governance, store::JournalReader, trust};
 
 impl Dispatcher {
     /// Records which of those files a branch changes, each time that they are others.
-    pub(super) fn name_guarded_files(
+    pub(super) fn record_guarded_files(
         &mut self,
         repo: &Repo,
         base: &str,
@@ -66,7 +66,7 @@ fn guarded_changes(
     for path in repo.files_changed(base, source)? {
         let is_guarded = path == trust::CONFIG_FILE
             || of_policy.contains(&path)
-            || is_counted(repo, base, source, &path)?;
+            || is_program_file(repo, base, source, &path)?;
         if is_guarded {
             files.push(GuardedFile { path, items: Vec::new() });
         }
@@ -75,13 +75,13 @@ fn guarded_changes(
 }
 
 /// Returns whether a file is one of Claude Code's that brings in programs, before or after.
-fn is_counted(repo: &Repo, base: &str, source: &str, path: &str) -> Result<bool, Error> {
+fn is_program_file(repo: &Repo, base: &str, source: &str, path: &str) -> Result<bool, Error> {
     if !trust::is_claude_file(path) {
         return Ok(false);
     }
     for commit in [source, base] {
-        let content = repo.file_in(commit, path)?;
-        if content.is_some() && trust::counts_in_commit(path, content.as_deref()) {
+        let content = repo.read_file_at(commit, path)?;
+        if content.is_some() && trust::is_active_in_commit(path, content.as_deref()) {
             return Ok(true);
         }
     }

@@ -14,7 +14,7 @@ use crate::{
 
 impl Dispatcher {
     /// Turns what was heard into inputs.
-    pub(super) async fn hear(&mut self, heard: DispatcherMessage) -> Result<(), Error> {
+    pub(super) async fn handle_message(&mut self, heard: DispatcherMessage) -> Result<(), Error> {
         let input = match heard {
             DispatcherMessage::Inside(StepNotification { fact, safe }) => {
                 self.waiting.extend(safe);
@@ -28,11 +28,11 @@ impl Dispatcher {
                     self.parts.note(note);
                 }
                 match failure(&answer.input) {
-                    Some(failure) if self.is_cut_off(failure).await => JobInput::Tick,
+                    Some(failure) if self.is_interrupted(failure).await => JobInput::Tick,
                     Some(_) | None => answer.input,
                 }
             }
-            DispatcherMessage::Finished(finished) => self.finished(finished).await,
+            DispatcherMessage::Finished(finished) => self.attempt_finished(finished).await,
             DispatcherMessage::Merge(MergeMessage::Item(input)) => {
                 self.parts.merging = self.parts.merging.saturating_sub(1);
                 JobInput::Item(input)
@@ -48,11 +48,11 @@ impl Dispatcher {
     }
 
     /// Handles the end of an attempt.
-    async fn finished(&mut self, finished: FinishedAttempt) -> JobInput {
+    async fn attempt_finished(&mut self, finished: FinishedAttempt) -> JobInput {
         let Assignment { agent, item, .. } = finished.assignment;
         if let AttemptOutcome::Failed { failure, .. } | AttemptOutcome::Unresolved { failure, .. } =
             &finished.outcome
-            && self.is_cut_off(failure).await
+            && self.is_interrupted(failure).await
         {
             return self.release(agent);
         }
@@ -80,7 +80,7 @@ impl Dispatcher {
     /// Lets an agent go whose attempt counts as not made; the job puts it back when it is told
     /// to stop.
     fn release(&mut self, agent: AgentId) -> JobInput {
-        self.parts.queue.settle(agent, false);
+        self.parts.queue.release(agent, false);
         JobInput::Tick
     }
 
@@ -88,7 +88,7 @@ impl Dispatcher {
     ///
     /// Whoever stops a run may end git and supervisors with it, for instance by a signal to all
     /// of its processes. That is no fault of what was worked on.
-    async fn is_cut_off(&self, failure: &Failure) -> bool {
+    async fn is_interrupted(&self, failure: &Failure) -> bool {
         let is_ours = matches!(failure.kind, ReasonCode::WorktreeError | ReasonCode::WorkerLost);
         is_ours && self.is_stopping().await
     }
@@ -96,7 +96,7 @@ impl Dispatcher {
     /// Returns whether the run has to stop.
     pub(super) async fn is_stopping(&self) -> bool {
         let is_asked = self.parts.settings.shutdown.stop().is_requested_soon().await;
-        is_asked && self.asked_to_stop().is_some()
+        is_asked && self.stop_input().is_some()
     }
 }
 

@@ -9,7 +9,7 @@ use prodigy_core::{
     workflow::Isolation,
 };
 
-use super::{Dispatcher, Error, perform::check_disk};
+use super::{Dispatcher, Error, perform::check_free_space};
 use crate::{
     dlq::DeadLetterProjector,
     git::Worktree,
@@ -25,10 +25,10 @@ enum ItemTask {
 
 impl Dispatcher {
     /// Does what was decided about an item.
-    pub(super) fn perform_item(&mut self, action: ItemAction) -> Result<(), Error> {
+    pub(super) fn perform_item_action(&mut self, action: ItemAction) -> Result<(), Error> {
         match action {
             ItemAction::Select => self.select_items(),
-            ItemAction::Find { from } => self.find_items(from),
+            ItemAction::Find { from } => self.queue_selected_items(from),
             // They are decided over together, when everything else is done.
             ItemAction::Claim { item } => {
                 self.parts.claims.push(item);
@@ -49,15 +49,15 @@ impl Dispatcher {
                 Ok(())
             }
             ItemAction::Handle { agent, name, failure, .. } => {
-                self.parts.queue.handle(agent, name, failure);
+                self.parts.queue.run_handler(agent, name, failure);
                 Ok(())
             }
             ItemAction::Release { agent, failed } => {
-                self.parts.queue.settle(agent, failed);
+                self.parts.queue.release(agent, failed);
                 Ok(())
             }
             ItemAction::Merge { item, commits } => {
-                let crew = self.crew()?;
+                let crew = self.worker_context()?;
                 let id = self.job.map.as_ref().and_then(|map| map.item(item));
                 if let (Some(merges), Some(state)) = (&crew.merges, id) {
                     self.parts.merging += 1;
@@ -77,7 +77,7 @@ impl Dispatcher {
         may_repeat: bool,
         errand: ItemTask,
     ) -> Result<(), Error> {
-        if let Err(error) = check_disk(&self.parts.settings) {
+        if let Err(error) = check_free_space(&self.parts.settings) {
             // It was started as far as the journal knows; it goes back with the others
             // when the run has stopped.
             self.parts.note(&error.to_string());
@@ -85,10 +85,10 @@ impl Dispatcher {
             self.inputs.push_back(JobInput::Tick);
             return Ok(());
         }
-        self.crew()?;
+        self.worker_context()?;
         let state = self.job.map.as_ref().and_then(|map| map.item(item));
         let ledger = state.and_then(|item| item.ledger.as_deref().cloned());
-        let ledger = ledger.unwrap_or_default().after_lost_end(self.job.end_lost);
+        let ledger = ledger.unwrap_or_default().with_lost_end(self.job.end_lost);
         let (conflict, handler) = match errand {
             ItemTask::Attempt => (None, None),
             ItemTask::Conflict(conflict) => (Some(conflict), None),
@@ -118,17 +118,17 @@ impl Dispatcher {
     }
 
     /// Brings the job's worktree to its branch when the items are done, and lets the agents go.
-    pub(super) async fn sync_tree(&mut self) -> Result<(), Error> {
-        self.parts.agents.dismiss().await;
-        self.settle_letters();
-        self.check_settings()?;
-        let tree = self.tree()?;
+    pub(super) async fn sync_job_worktree(&mut self) -> Result<(), Error> {
+        self.parts.agents.shutdown().await;
+        self.flush_dead_letters();
+        self.check_repo_guard()?;
+        let tree = self.job_worktree()?;
         let isolation = self.parts.map.as_ref().map(|map| map.isolation);
         self.commit_leftovers()?;
         if isolation == Some(Isolation::Worktree) {
             self.clear_branches(&tree)?;
             self.keep_setup_work(&tree)?;
-            tree.sync()?;
+            tree.reset_to_branch()?;
         }
         let snapshot = tree.snapshot()?;
         self.parts.fingerprint = None;
@@ -144,25 +144,27 @@ impl Dispatcher {
     }
 
     /// Waits until the files of all dead letters are written that can be.
-    pub(super) fn settle_letters(&mut self) {
+    pub(super) fn flush_dead_letters(&mut self) {
         if let Some(letters) = &self.parts.letters {
-            letters.settle();
+            letters.flush();
         }
-        self.warn_of_letters();
+        self.warn_dead_letters();
     }
 
     /// Ends the writing of dead letters.
-    pub(super) fn finish_letters(&mut self) {
+    pub(super) fn finish_dead_letters(&mut self) {
         if let Some(letters) = &mut self.parts.letters {
             letters.finish(self.job.seq);
         }
-        self.warn_of_letters();
+        self.warn_dead_letters();
         self.parts.letters = None;
     }
 
     /// Says once that dead letters cannot be written.
-    fn warn_of_letters(&mut self) {
-        if let Some(problem) = self.parts.letters.as_ref().and_then(DeadLetterProjector::problem) {
+    fn warn_dead_letters(&mut self) {
+        if let Some(problem) =
+            self.parts.letters.as_ref().and_then(DeadLetterProjector::take_first_error)
+        {
             self.parts.note(&format!(
                 "warning: dead letters cannot be written, the job goes on without them: {problem}"
             ));
@@ -170,17 +172,17 @@ impl Dispatcher {
     }
 
     /// Has what follows from a record written: the file of a dead letter, and what was spent.
-    pub(super) fn project(&mut self, record: &EventRecord) -> Result<(), Error> {
-        self.note_spending(record);
+    pub(super) fn apply_projections(&mut self, record: &EventRecord) -> Result<(), Error> {
+        self.record_spending(record);
         let Some(id) = &record.item_id else { return Ok(()) };
-        if !DeadLetterState::concerns(&record.event) {
+        if !DeadLetterState::is_relevant(&record.event) {
             return Ok(());
         }
         let place = self.job.map.as_ref().and_then(|map| map.find(id));
         let place = place.and_then(|(at, _)| usize::try_from(at).ok());
         if self.parts.letters.is_none() {
             let (layout, job) = (self.parts.settings.layout.clone(), self.parts.id.clone());
-            let (mask, spool) = (self.parts.mask.clone(), self.spool()?);
+            let (mask, spool) = (self.parts.mask.clone(), self.open_spool()?);
             let started = self.job.started.as_ref();
             let run = started.map(|started| RunFingerprint {
                 workflow_hash: started.workflow_hash.clone(),
@@ -195,9 +197,9 @@ impl Dispatcher {
             self.parts.letters = Some(letters);
         }
         if let Some(letters) = &self.parts.letters {
-            letters.hear(record, place);
+            letters.apply(record, place);
         }
-        self.warn_of_letters();
+        self.warn_dead_letters();
         Ok(())
     }
 }

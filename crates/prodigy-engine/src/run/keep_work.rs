@@ -20,7 +20,7 @@ use crate::{
         self, CommitResult, CommitScope, KeepRequest, KeptFiles, Worktree, WorktreeSlot,
         WorktreeStatus,
     },
-    step::{fault, trailer},
+    step::{commit_trailer, infrastructure_failure},
     store::{Layout, write_projection},
 };
 
@@ -66,9 +66,9 @@ impl Worker {
         .await?;
         // Whatever could not be kept is still in there.
         (self.slot, *left) = (Some(slot), now);
-        if let Some(kept) = kept.map_err(|error| fault(&error))? {
+        if let Some(kept) = kept.map_err(|error| infrastructure_failure(&error))? {
             let (agent_id, item_id) = (Some(self.agent), Some(id.clone()));
-            self.crew.tools.tell(NewEvent { agent_id, item_id, event: Event::WorkKept(kept) });
+            self.crew.tools.emit(NewEvent { agent_id, item_id, event: Event::WorkKept(kept) });
         }
         Ok(())
     }
@@ -85,10 +85,10 @@ impl WorkKeeper {
     ) -> Result<Option<Box<KeptWork>>, git::Error> {
         if policy == Leftovers::Commit && !left.uncommitted.is_empty() {
             let scope = CommitScope { before: &[], kept: brought };
-            slot.tree().commit_left(&self.message("Commit"), scope)?;
-            *left = slot.examine()?;
+            slot.tree().commit_uncommitted(&self.message("Commit"), scope)?;
+            *left = slot.inspect()?;
         }
-        let mut kept = self.strays(slot.tree(), &left.head)?;
+        let mut kept = self.name_stray_commits(slot.tree(), &left.head)?;
         if !left.uncommitted.is_empty() && policy != Leftovers::Discard {
             let (reference, message) = (self.reference(), self.message("Keep"));
             let request =
@@ -102,7 +102,7 @@ impl WorkKeeper {
     }
 
     /// Gives names to commits that were made in a worktree and left there.
-    fn strays(&self, tree: &Worktree, head: &str) -> Result<KeptWork, git::Error> {
+    fn name_stray_commits(&self, tree: &Worktree, head: &str) -> Result<KeptWork, git::Error> {
         let tips = tree.stray_commits(head)?;
         let name = format!("refs/prodigy/{}/stray/{}", self.job, self.name);
         let stray_commits = tree.repo().name_stray_commits(&tips, &name)?;
@@ -131,12 +131,12 @@ impl WorkKeeper {
     /// Returns the message of a commit of what was left.
     fn message(&self, verb: &str) -> String {
         let Self { job, name, trailer: item, .. } = self;
-        format!("{verb} what {name} left uncommitted\n\n{}\n", trailer(job, item))
+        format!("{verb} what {name} left uncommitted\n\n{}\n", commit_trailer(job, item))
     }
 }
 
 impl Dispatcher {
-    fn keeper(&self, name: &str) -> WorkKeeper {
+    fn work_keeper(&self, name: &str) -> WorkKeeper {
         WorkKeeper {
             layout: self.parts.settings.layout.clone(),
             job: self.parts.id.clone(),
@@ -153,8 +153,8 @@ impl Dispatcher {
         if leftovers_of(&self.parts.settings.workflow) != Leftovers::Commit {
             return Ok(());
         }
-        let (message, tree) = (self.keeper(JOB).message("Commit"), self.tree()?);
-        match tree.commit_left(&message, CommitScope::default())? {
+        let (message, tree) = (self.work_keeper(JOB).message("Commit"), self.job_worktree()?);
+        match tree.commit_uncommitted(&message, CommitScope::default())? {
             CommitResult::Nothing => {}
             CommitResult::Made(_) => self.parts.fingerprint = None,
             CommitResult::Refused(reason) => {
@@ -168,7 +168,7 @@ impl Dispatcher {
     /// of the job's branch.
     pub(super) fn keep_setup_work(&mut self, tree: &Worktree) -> Result<(), Error> {
         let Some(snapshot) = self.job.last_snapshot() else { return Ok(()) };
-        let keeper = self.keeper(SETUP);
+        let keeper = self.work_keeper(SETUP);
         let (reference, message) = (keeper.reference(), keeper.message("Keep"));
         let request = KeepRequest { reference: &reference, message: &message, mask: &keeper.mask };
         let files = tree.keep_changed(&snapshot, request)?;
@@ -183,9 +183,9 @@ impl Dispatcher {
     /// Keeps what the job's worktree holds outside of its commits; returns whether all of it
     /// is safe.
     fn keep_job_work(&mut self, tree: &Worktree) -> Result<bool, Error> {
-        let left = tree.has_uncommitted()?;
-        let keeper = self.keeper(JOB);
-        let mut kept = keeper.strays(tree, &tree.head()?)?;
+        let left = tree.uncommitted_paths()?;
+        let keeper = self.work_keeper(JOB);
+        let mut kept = keeper.name_stray_commits(tree, &tree.head()?)?;
         let mut safe = BTreeSet::new();
         if leftovers_of(&self.parts.settings.workflow) == Leftovers::Discard {
             safe.extend(left.iter().cloned());
@@ -206,7 +206,7 @@ impl Dispatcher {
 
     /// Removes the job's worktree once all that it holds is safe.
     pub(super) fn clean_tree(&mut self) -> Result<(), Error> {
-        let tree = match self.tree() {
+        let tree = match self.job_worktree() {
             Ok(tree) => tree,
             // The branch goes last: an earlier run was cut off when only the trash was left.
             Err(Error::Git(git::Error::NoSuchBranch { .. })) => return self.finish_cleaning(),
@@ -214,7 +214,7 @@ impl Dispatcher {
         };
         let path = tree.path().to_string_lossy().into_owned();
         if self.keep_job_work(&tree)? {
-            let branch = perform::branch(&self.parts.id);
+            let branch = perform::job_branch(&self.parts.id);
             self.parts.settings.repo.remove_job_worktree(tree.path(), &branch, false)?;
             self.inputs.push_back(JobInput::TreeCleaned { path });
         } else {
@@ -227,7 +227,7 @@ impl Dispatcher {
     /// Removes what is left of a worktree whose branch is gone already.
     fn finish_cleaning(&mut self) -> Result<(), Error> {
         let path = self.parts.settings.layout.worktrees_dir(&self.parts.id).join(JOB);
-        let branch = perform::branch(&self.parts.id);
+        let branch = perform::job_branch(&self.parts.id);
         self.parts.settings.repo.remove_job_worktree(&path, &branch, false)?;
         let path = path.to_string_lossy().into_owned();
         self.inputs.push_back(JobInput::TreeCleaned { path });

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     git::{CommitLine, MergeOutcome, MergeRequest, Repo, Worktree},
     governance,
-    step::{self, StepContext, StepOutcome, StepScope, StepTask, worktree_fault},
+    step::{self, StepContext, StepOutcome, StepScope, StepTask, worktree_failure},
 };
 
 /// The source and the target of a merge.
@@ -34,20 +34,20 @@ struct FinalMerge {
 
 impl Dispatcher {
     /// Merges the job's branch, or finds out that it cannot or may not be merged now.
-    pub(super) async fn merge(&mut self) -> Result<(), Error> {
-        self.check_settings()?;
+    pub(super) async fn run_final_merge(&mut self) -> Result<(), Error> {
+        self.check_repo_guard()?;
         // What steps of the merge left that were cut off is theirs.
         if self.job.suspended_step(MERGE_STEPS).is_none() {
             self.commit_leftovers()?;
         }
-        let input = match self.route()? {
+        let input = match self.prepare_final_merge()? {
             Err(input) => input,
             // Somebody merged it by hand: there is nothing to ask.
             Ok(route) if self.parts.settings.workflow.merge.is_none() && route.is_merged() => {
-                let commit = route.repo.commit(&route.target)?;
+                let commit = route.repo.resolve_commit(&route.target)?;
                 route.merged(commit)
             }
-            Ok(route) => match self.ask_about(&route).await? {
+            Ok(route) => match self.review_final_merge(&route).await? {
                 Some(refusal) => refusal,
                 None => match self.parts.settings.workflow.merge.clone() {
                     Some(phase) => return self.start_merge_steps(route, phase),
@@ -68,14 +68,15 @@ impl Dispatcher {
         let Some(tree) = &self.job.tree else { return Ok(None) };
         let repo = &self.parts.settings.repo;
         let Some(target) = repo.branch_with(&tree.branch)? else { return Ok(None) };
-        let commit = repo.commit(&target)?;
+        let commit = repo.resolve_commit(&target)?;
         let (source, commits) = (tree.branch.clone(), self.parts.commits);
         Ok(Some(JobInput::Merged { source, target, commit, commits }))
     }
 
     /// Finds out what there is to merge.
-    fn route(&mut self) -> Result<Result<FinalMerge, JobInput>, Error> {
-        let adopted = if self.job.tree.is_some() { self.tree()?.adopt_head()? } else { None };
+    fn prepare_final_merge(&mut self) -> Result<Result<FinalMerge, JobInput>, Error> {
+        let adopted =
+            if self.job.tree.is_some() { self.job_worktree()?.adopt_head()? } else { None };
         let (Some(started), Some(tree)) = (&self.job.started, &self.job.tree) else {
             return Ok(Err(JobInput::NothingToMerge));
         };
@@ -107,15 +108,15 @@ impl Dispatcher {
     }
 
     /// Names what a person should look at before the merge, then asks whether to merge.
-    async fn ask_about(&mut self, route: &FinalMerge) -> Result<Option<JobInput>, Error> {
+    async fn review_final_merge(&mut self, route: &FinalMerge) -> Result<Option<JobInput>, Error> {
         let FinalMerge { repo, base, source, target, .. } = route;
-        self.name_guarded_files(repo, base, source, target)?;
-        self.ask(route).await
+        self.record_guarded_files(repo, base, source, target)?;
+        self.confirm_merge(route).await
     }
 
     /// Asks whether to merge; returns the refusal if the answer is no.
-    async fn ask(&mut self, route: &FinalMerge) -> Result<Option<JobInput>, Error> {
-        if self.job.started.as_ref().is_some_and(JobStarted::merges_unasked) {
+    async fn confirm_merge(&mut self, route: &FinalMerge) -> Result<Option<JobInput>, Error> {
+        if self.job.started.as_ref().is_some_and(JobStarted::auto_merges) {
             return Ok(None);
         }
         let question = MergeQuestion {
@@ -125,7 +126,7 @@ impl Dispatcher {
             files: route.repo.files_changed(&route.base, &route.source)?.len(),
         };
         let command = format!("git merge {}", route.source);
-        let message = match self.answer(question).await {
+        let message = match self.await_confirmation(question).await {
             Some(true) => return Ok(None),
             // Ctrl-C answered the question: the tick stops the run.
             None if self.parts.settings.shutdown.reason().is_some() => {
@@ -140,7 +141,7 @@ impl Dispatcher {
     }
 
     /// Waits for the answer in a thread of its own: signals have to be heard meanwhile.
-    async fn answer(&mut self, question: MergeQuestion) -> Option<bool> {
+    async fn await_confirmation(&mut self, question: MergeQuestion) -> Option<bool> {
         let mut confirm = self.parts.settings.confirm.take()?;
         let asked = tokio::task::spawn_blocking(move || (confirm.merge(&question), confirm)).await;
         let (answer, confirm) = asked.ok()?;
@@ -150,10 +151,10 @@ impl Dispatcher {
 
     /// Runs the workflow's own merge steps; how they ended comes as an input.
     fn start_merge_steps(&mut self, route: FinalMerge, phase: Phase) -> Result<(), Error> {
-        let workplace = self.workplace()?;
+        let workplace = self.job_step_context()?;
         self.begin_merge(&workplace)?;
-        let tree = self.tree()?;
-        let mut scope = StepScope::new(self.vars_of(PhaseName::Merge, 0)?);
+        let tree = self.job_worktree()?;
+        let mut scope = StepScope::new(self.phase_variables(PhaseName::Merge, 0)?);
         scope.vars.set("merge", self.merge_vars(&route)?);
         let ended = self.parts.ended.0.clone();
         self.parts.busy = true;
@@ -174,14 +175,14 @@ impl Dispatcher {
         if let Some(saved) = suspend::load_step(layout, &self.parts.id, work.as_ref()) {
             let is_as_left = work.is_none_or(|work| work.starts == 0);
             if let Some(snapshot) = saved.snapshot.as_ref().filter(|_| !is_as_left) {
-                self.tree()?.restore(snapshot)?;
+                self.job_worktree()?.restore(snapshot)?;
             }
             workplace.resume_work(saved, is_as_left);
             return Ok(());
         }
         workplace.begin_work();
         if let Some(snapshot) = self.job.last_snapshot() {
-            self.tree()?.restore(&snapshot)?;
+            self.job_worktree()?.restore(&snapshot)?;
             self.commit_leftovers()?;
         }
         Ok(())
@@ -205,17 +206,17 @@ impl Dispatcher {
         let refused = |message: String| JobInput::NotMerged { message, conflict: None };
         Ok(match outcome {
             MergeOutcome::Merged { commit, .. } => route.merged(commit),
-            MergeOutcome::UpToDate => route.merged(route.repo.commit(target)?),
+            MergeOutcome::UpToDate => route.merged(route.repo.resolve_commit(target)?),
             MergeOutcome::Conflict { paths } => JobInput::NotMerged {
                 message: format!(
                     "`{source}` conflicts with `{target}` in {}; `git merge {source}` lets you resolve it",
-                    shown(&paths)
+                    display_paths(&paths)
                 ),
                 conflict: Some((target.clone(), paths)),
             },
             MergeOutcome::DirtyTarget { paths } => refused(format!(
                 "your checkout of `{target}` has changes of its own in the way: {}; commit or stash them",
-                shown(&paths)
+                display_paths(&paths)
             )),
             MergeOutcome::Refused { reason } => refused(format!(
                 "nothing was merged: {reason}; once that is out of the way, {again} merges `{source}`"
@@ -304,11 +305,11 @@ async fn merge_steps(
         }
     }
     let step = || "merge".to_owned();
-    if let Err(failure) = workplace.check_settings() {
+    if let Err(failure) = workplace.check_repo_guard() {
         return fail(step(), failure, 1);
     }
     match route.repo.is_ancestor(&route.source, &route.target) {
-        Ok(true) => match route.repo.commit(&route.target) {
+        Ok(true) => match route.repo.resolve_commit(&route.target) {
             Ok(commit) => route.merged(commit),
             Err(error) => fail(step(), worktree_error(&error.to_string()), 1),
         },
@@ -324,11 +325,11 @@ async fn merge_steps(
 }
 
 fn worktree_error(message: &str) -> Failure {
-    worktree_fault(message)
+    worktree_failure(message)
 }
 
 /// Returns some paths for a message.
-fn shown(paths: &[String]) -> String {
+fn display_paths(paths: &[String]) -> String {
     let first: Vec<_> = paths.iter().take(5).map(|path| format!("`{path}`")).collect();
     let text = first.join(", ");
     match paths.len().saturating_sub(5) {

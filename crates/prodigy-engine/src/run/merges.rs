@@ -18,7 +18,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
     git::{self, ItemMergeOutcome, ItemMergeRequest, ItemMerger, Repo, RepoGuard},
-    step::trailer,
+    step::commit_trailer,
 };
 
 /// The branch of an attempt that is over.
@@ -108,7 +108,7 @@ impl MergeQueue {
     }
 
     /// Asks for a branch that nobody needs to be deleted, unless only it has its commits.
-    pub(super) fn forget(&self, old: RetiredBranch) {
+    pub(super) fn delete_branch(&self, old: RetiredBranch) {
         self.order(MergeCommand::Forget(old));
     }
 
@@ -140,27 +140,27 @@ impl MergeThread {
                 }
             };
             if let Err(error) = done {
-                self.answer(MergeMessage::Broken(error));
+                self.send(MergeMessage::Broken(error));
                 return;
             }
         }
     }
 
     fn merge(&mut self, item: u32, id: &ItemId, commits: &CommitRange) -> Result<(), git::Error> {
-        let found = self.guard.check()?;
+        let found = self.guard.check_and_restore()?;
         if !found.is_empty() {
             let changes = found.iter().map(ToString::to_string).collect();
-            self.answer(MergeMessage::Fact(Event::GitTampering { changes }.into()));
+            self.send(MergeMessage::Fact(Event::GitTampering { changes }.into()));
         }
         let source = super::crew::item_branch(&self.job, id);
-        let message = message(&self.job, id, &format!("Merge {id}"));
+        let message = merge_message(&self.job, id, &format!("Merge {id}"));
         let request =
             ItemMergeRequest { commit: commits.head.clone(), base: commits.base.clone(), message };
         let target = self.target.clone();
         let merged = self.merger.merge(&request)?;
-        if self.merger.was_deleted() {
-            let changes = vec![super::branch::deleted(&target)];
-            self.answer(MergeMessage::Fact(Event::GitTampering { changes }.into()));
+        if self.merger.take_branch_restored() {
+            let changes = vec![super::branch::branch_deleted_message(&target)];
+            self.send(MergeMessage::Fact(Event::GitTampering { changes }.into()));
         }
         let input = match merged {
             ItemMergeOutcome::Merged { tip } => {
@@ -174,12 +174,12 @@ impl MergeThread {
                 ItemInput::Merged { item, source, target, tip }
             }
             ItemMergeOutcome::Conflict { paths } => {
-                self.repo.keep_branch(&source, &commits.head)?;
+                self.repo.set_item_branch(&source, &commits.head)?;
                 ItemInput::Conflict { item, target, paths }
             }
             ItemMergeOutcome::Missing => ItemInput::CommitsGone { item },
         };
-        self.answer(MergeMessage::Item(input));
+        self.send(MergeMessage::Item(input));
         Ok(())
     }
 
@@ -188,14 +188,14 @@ impl MergeThread {
         if self.keeps_branches { Ok(()) } else { self.merger.delete_branch(branch, None) }
     }
 
-    fn answer(&self, answer: MergeMessage) {
+    fn send(&self, answer: MergeMessage) {
         // A run that does not listen any more is over.
         self.answers.send(answer).ok();
     }
 }
 
 /// Returns the message of a commit that merges the work on an item.
-pub(super) fn message(job: &JobId, id: &ItemId, subject: &str) -> String {
-    let key = trailer(job, id.as_str());
+pub(super) fn merge_message(job: &JobId, id: &ItemId, subject: &str) -> String {
+    let key = commit_trailer(job, id.as_str());
     format!("{subject}\n\nProdigy-Job: {job}\nProdigy-Item: {id}\n{key}\n")
 }

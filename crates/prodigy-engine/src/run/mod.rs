@@ -59,11 +59,11 @@ pub use begin::{
     JobResume, NewJob, RunSettings, WorkflowCopy, WorkflowReplacement, new_job_id, relocate_guard,
     resume, start,
 };
-pub use check::{CheckedEffect, EffectCheckRequest, check};
+pub use check::{CheckedEffect, EffectCheckRequest, check_effects};
 pub use dispatcher::Dispatcher;
 pub use environment::{EnvFileError, base_environment, parse_env_file};
 pub use files::{FilePatternError, matching_files};
-pub use furnish::bring_along;
+pub use furnish::copy_worktree_files;
 pub use gate::{ReplayRefusal, ReplaySummary};
 pub use replay::{ReplayRequest, ReplayScope};
 pub use replay_ends::ReplayCounts;

@@ -11,7 +11,7 @@ use super::RunSettings;
 ///
 /// Older programs recorded a budget of the command line only as part of the whole budget. As long
 /// as the workflow is the same, that is where another amount than the workflow's comes from.
-pub(super) fn resumed(
+pub(super) fn resumed_options(
     started: &JobStarted,
     workflow: &Workflow,
     is_changed: bool,
@@ -26,7 +26,7 @@ pub(super) fn resumed(
 }
 
 /// Lets the options of a job hold for this run.
-pub(super) fn apply(settings: &mut RunSettings, options: RunOptions) {
+pub(super) fn apply_options(settings: &mut RunSettings, options: RunOptions) {
     let budget = &mut settings.workflow.budget;
     budget.job_usd = options.budget_usd.or(budget.job_usd);
     settings.options = options;

@@ -28,7 +28,7 @@ use crate::{
     git::{CheckoutBaseline, RepoGuard, Worktree, WorktreeFingerprint},
     process,
     queue::{FinishedAttempt, LocalQueue, WorkQueue as _},
-    step::{StepContext, StepNotification, SupervisorPool, visible},
+    step::{StepContext, StepNotification, SupervisorPool, env_variables},
     store::{JobLock, JournalWriter, Spool},
 };
 
@@ -131,20 +131,20 @@ impl RunState {
         // A git of ours outlives us by a moment when we are killed: whoever takes the job up
         // ends it like everything else of the job, before it writes where others work by then.
         let state = begin::state_dir(&settings, &id);
-        settings.repo = settings.repo.marked(process::JOB_MARKER, state);
-        settings.repo = settings.repo.marked("PRODIGY_AUTOMATION", "true");
+        settings.repo = settings.repo.with_env(process::JOB_MARKER, state);
+        settings.repo = settings.repo.with_env("PRODIGY_AUTOMATION", "true");
         let in_flight = settings.layout.in_flight_dir(&id);
         crate::store::create_dir(&in_flight)?;
-        settings.repo = settings.repo.recording(in_flight);
+        settings.repo = settings.repo.with_in_flight_dir(in_flight);
         if settings.sandbox.is_some()
             && let Err(error) = settings.repo.pack_loose_objects()
         {
             let note = format!("objects of the repository are not safe from the sandbox: {error}");
             settings.reporter.note(&note);
         }
-        let mask = begin::mask(&settings.masked);
-        let guard = begin::guard(&settings, &id)?;
-        let env = visible(&settings.base_env);
+        let mask = begin::secret_mask(&settings.masked);
+        let guard = begin::load_repo_guard(&settings, &id)?;
+        let env = env_variables(&settings.base_env);
         let (map, policy) = match &settings.workflow.body {
             Body::Sequential { .. } => (None, None),
             Body::MapReduce(body) => {
@@ -205,7 +205,7 @@ impl RunState {
     }
 
     /// Waits until something happens.
-    pub(super) async fn wait(&mut self) -> DispatcherMessage {
+    pub(super) async fn next_message(&mut self) -> DispatcherMessage {
         let wake = self.wake.map(clock::until);
         // Who waits for a moment that is far away can still be asked to stop, now or before.
         let stop = self.settings.shutdown.stop().clone();
@@ -217,34 +217,38 @@ impl RunState {
             biased;
             Some(told) = self.inside.1.recv() => DispatcherMessage::Inside(told),
             Some(answer) = self.ended.1.recv() => DispatcherMessage::Ended(answer),
-            finished = self.queue.finished() => DispatcherMessage::Finished(finished),
+            finished = self.queue.next_finished() => DispatcherMessage::Finished(finished),
             Some(merge) = self.merged.1.recv() => DispatcherMessage::Merge(merge),
             () = tokio::time::sleep(wake.unwrap_or(Duration::MAX)), if wake.is_some() => DispatcherMessage::Wake,
-            () = stop.requested(), if can_be_stopped => DispatcherMessage::Wake,
+            () = stop.wait_requested(), if can_be_stopped => DispatcherMessage::Wake,
         }
     }
 
     /// Returns what has happened already, if anything has.
-    pub(super) fn heard(&mut self) -> Option<DispatcherMessage> {
+    pub(super) fn try_next_message(&mut self) -> Option<DispatcherMessage> {
         if let Ok(told) = self.inside.1.try_recv() {
             return Some(DispatcherMessage::Inside(told));
         }
         if let Ok(answer) = self.ended.1.try_recv() {
             return Some(DispatcherMessage::Ended(answer));
         }
-        if let Some(finished) = self.queue.try_finished() {
+        if let Some(finished) = self.queue.try_next_finished() {
             return Some(DispatcherMessage::Finished(finished));
         }
         self.merged.1.try_recv().ok().map(DispatcherMessage::Merge)
     }
 
     /// Returns whether nothing is under way.
-    pub(super) fn is_quiet(&self) -> bool {
-        !self.busy && self.merging == 0 && self.agents.are_idle()
+    pub(super) fn is_idle(&self) -> bool {
+        !self.busy && self.merging == 0 && self.agents.is_idle()
     }
 
     /// Folds records that are in the journal and shows them.
-    pub(super) fn take_in(&mut self, job: &mut Job, records: &[EventRecord]) -> Result<(), Error> {
+    pub(super) fn apply_records(
+        &mut self,
+        job: &mut Job,
+        records: &[EventRecord],
+    ) -> Result<(), Error> {
         for record in records {
             job.apply(record)
                 .map_err(|source| Error::Journalled { job: self.id.clone(), source })?;

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::{
     Dispatcher, Error, RunSettings, begin, phase_steps,
-    records::stop,
+    records::stop_input,
     suspend,
     top_level::{TopLevelStep, WorktreeProbe},
 };
@@ -33,16 +33,16 @@ use crate::{
 
 impl Dispatcher {
     /// Does what was decided; anything that takes long answers by an input later.
-    pub(super) async fn perform(&mut self, action: JobAction) -> Result<(), Error> {
+    pub(super) async fn perform_action(&mut self, action: JobAction) -> Result<(), Error> {
         match action {
             JobAction::CreateTree => self.create_tree(),
             JobAction::RestoreTree(snapshot) => self.restore_tree(&snapshot),
             JobAction::RunStep { phase, path, round, index, attempt } => {
                 self.start_step(phase, path, round, index, attempt)
             }
-            JobAction::Item(action) => self.perform_item(action),
-            JobAction::SyncTree => self.sync_tree().await,
-            JobAction::Merge => self.merge().await,
+            JobAction::Item(action) => self.perform_item_action(action),
+            JobAction::SyncTree => self.sync_job_worktree().await,
+            JobAction::Merge => self.run_final_merge().await,
             JobAction::Halt(reason) => {
                 self.halt(reason);
                 Ok(())
@@ -64,7 +64,7 @@ impl Dispatcher {
     fn create_tree(&mut self) -> Result<(), Error> {
         let parts = &mut self.parts;
         let path = parts.settings.layout.worktrees_dir(&parts.id).join("job");
-        let branch = branch(&parts.id);
+        let branch = job_branch(&parts.id);
         let commit = self.job.started.as_ref().map(|started| started.base_commit.clone());
         let commit = commit.unwrap_or_default();
         let tree = parts.settings.repo.create_job_worktree(&path, &branch, &commit)?;
@@ -75,7 +75,7 @@ impl Dispatcher {
     }
 
     /// Returns the job's worktree, opened once.
-    pub(super) fn tree(&mut self) -> Result<Worktree, Error> {
+    pub(super) fn job_worktree(&mut self) -> Result<Worktree, Error> {
         if let Some(tree) = &self.parts.tree {
             return Ok(tree.clone());
         }
@@ -83,7 +83,7 @@ impl Dispatcher {
             || {
                 let parts = &self.parts;
                 let path = parts.settings.layout.worktrees_dir(&parts.id).join("job");
-                (path, branch(&parts.id))
+                (path, job_branch(&parts.id))
             },
             |tree| (tree.path.clone().into(), tree.branch.clone()),
         );
@@ -102,17 +102,17 @@ impl Dispatcher {
     }
 
     /// Takes back what a step did that was cut off or failed, if there is one.
-    pub(super) fn set_back(&mut self) -> Result<(), Error> {
+    pub(super) fn restore_interrupted_step(&mut self) -> Result<(), Error> {
         let cut_off = self.job.running.as_ref().and(self.job.tree.as_ref());
         let Some(snapshot) = cut_off.and_then(|_| self.job.last_snapshot()) else { return Ok(()) };
-        self.check_settings()?;
+        self.check_repo_guard()?;
         self.restore_tree(&snapshot)
     }
 
     /// Takes back what a step that was cut off did to the worktree.
     fn restore_tree(&mut self, snapshot: &WorktreeSnapshot) -> Result<(), Error> {
-        let tree = self.tree()?;
-        if let Some(kept) = tree.set_aside(snapshot)? {
+        let tree = self.job_worktree()?;
+        if let Some(kept) = tree.stash_to_ref(snapshot)? {
             self.parts.note(&format!(
                 "the worktree was set back to where the step began; what it held is kept in `{kept}`"
             ));
@@ -131,19 +131,19 @@ impl Dispatcher {
         index: u32,
         attempt: u32,
     ) -> Result<(), Error> {
-        if let Err(error) = check_disk(&self.parts.settings) {
+        if let Err(error) = check_free_space(&self.parts.settings) {
             self.parts.note(&error.to_string());
-            self.inputs.push_back(stop(PauseReason::DiskFull, None));
+            self.inputs.push_back(stop_input(PauseReason::DiskFull, None));
             return Ok(());
         }
-        let workplace = self.workplace()?;
+        let workplace = self.job_step_context()?;
         self.begin_work(&workplace, &path)?;
-        let tree = self.tree()?;
+        let tree = self.job_worktree()?;
         let before = match self.parts.fingerprint.take() {
             Some(fingerprint) => fingerprint,
             None => tree.fingerprint()?,
         };
-        let steps = phase_steps::steps(&self.parts.settings.workflow, phase);
+        let steps = phase_steps::phase_steps(&self.parts.settings.workflow, phase);
         let number = usize::try_from(index).unwrap_or(usize::MAX);
         let Some(step) = steps.get(number) else { return Ok(()) };
         let mut step = step.clone();
@@ -159,7 +159,7 @@ impl Dispatcher {
         self.count_commits(&tree)?;
         let is_resumed = self.job.suspended_step(&path).is_some();
         let look = WorktreeProbe { tree, before, is_resumed };
-        let scope = StepScope::new(self.vars_of(phase, round)?);
+        let scope = StepScope::new(self.phase_variables(phase, round)?);
         let deadline = self.deadline(phase);
         let ended = self.parts.ended.0.clone();
         self.parts.busy = true;
@@ -207,23 +207,23 @@ impl Dispatcher {
     }
 
     /// Puts planted settings back before git is used, and writes that down.
-    pub(super) fn check_settings(&mut self) -> Result<(), Error> {
-        let found = self.parts.guard.check()?;
+    pub(super) fn check_repo_guard(&mut self) -> Result<(), Error> {
+        let found = self.parts.guard.check_and_restore()?;
         if !found.is_empty() {
             let changes = found.iter().map(ToString::to_string).collect();
             self.append(vec![Event::GitTampering { changes }])?;
         }
-        self.mend_branch()
+        self.restore_job_branch()
     }
 
     /// Returns what steps work with, made once.
-    pub(super) fn workplace(&mut self) -> Result<Arc<StepContext>, Error> {
+    pub(super) fn job_step_context(&mut self) -> Result<Arc<StepContext>, Error> {
         if let Some(workplace) = &self.parts.workplace {
             return Ok(workplace.clone());
         }
-        let tree = self.tree()?;
+        let tree = self.job_worktree()?;
         let tools = self.tools();
-        let ledger = self.job.ledger.clone().after_lost_end(self.job.end_lost);
+        let ledger = self.job.ledger.clone().with_lost_end(self.job.end_lost);
         let workplace = Arc::new(StepContext {
             tools: Arc::new(tools),
             identity: StepOwner { job: self.parts.id.clone(), item: None },
@@ -255,7 +255,7 @@ impl Dispatcher {
         };
         JobContext {
             unknown_costs: UnknownCosts::new(settings.workflow.budget),
-            patience: retry.unwrap_or_else(RetryPolicy::patience),
+            patience: retry.unwrap_or_else(RetryPolicy::for_busy_provider),
             guard: parts.guard.clone(),
             program: settings.program.clone(),
             base_env: settings.base_env.clone(),
@@ -278,7 +278,7 @@ impl Dispatcher {
 
     /// Returns when a phase has to be over; the time begins with its first step in this run.
     fn deadline(&mut self, phase: PhaseName) -> Option<Instant> {
-        let limit = phase_steps::time_limit(&self.parts.settings.workflow, phase)?;
+        let limit = phase_steps::phase_timeout(&self.parts.settings.workflow, phase)?;
         let end = Instant::now().checked_add(limit);
         match self.parts.deadline {
             Some((of, at)) if of == phase => Some(at),
@@ -290,12 +290,12 @@ impl Dispatcher {
     }
 
     /// Returns the variables that a step of a phase sees.
-    pub(super) fn vars_of(&mut self, phase: PhaseName, round: u32) -> Result<Vars, Error> {
-        let mut vars = self.vars(round);
+    pub(super) fn phase_variables(&mut self, phase: PhaseName, round: u32) -> Result<Vars, Error> {
+        let mut vars = self.round_variables(round);
         match phase {
             PhaseName::Reduce | PhaseName::Merge if self.job.map.is_some() => {
-                vars.set("map", self.map_vars()?);
-                Ok(Vars::over(Arc::new(vars)))
+                vars.set("map", self.map_variables()?);
+                Ok(Vars::with_base(Arc::new(vars)))
             }
             PhaseName::Steps
             | PhaseName::Setup
@@ -306,7 +306,7 @@ impl Dispatcher {
     }
 
     /// Returns the variables that a step of a round sees.
-    pub(super) fn vars(&self, round: u32) -> Vars {
+    pub(super) fn round_variables(&self, round: u32) -> Vars {
         let mut vars = self.job.vars.clone();
         let Some(started) = &self.job.started else { return vars };
         vars.set("params", Value::Object(started.parameters.clone().into_iter().collect()));
@@ -338,12 +338,12 @@ impl Dispatcher {
 }
 
 /// Returns the branch that a job works on.
-pub(super) fn branch(job: &JobId) -> String {
+pub(super) fn job_branch(job: &JobId) -> String {
     format!("prodigy/{job}/job")
 }
 
 /// Refuses to go on when too little disk space is left.
-pub(super) fn check_disk(settings: &RunSettings) -> Result<(), Error> {
+pub(super) fn check_free_space(settings: &RunSettings) -> Result<(), Error> {
     let path = settings.layout.home();
     // A file system that does not say how full it is is not taken for full.
     let Ok(seen) = rustix::fs::statvfs(path) else { return Ok(()) };

@@ -9,7 +9,7 @@ use prodigy_core::{
 };
 
 /// Returns the top-level steps of a phase.
-pub(super) fn steps(workflow: &Workflow, phase: PhaseName) -> &[Step] {
+pub(super) fn phase_steps(workflow: &Workflow, phase: PhaseName) -> &[Step] {
     match (&workflow.body, phase) {
         (Body::Sequential { steps, .. }, PhaseName::Steps) => steps,
         (Body::MapReduce(body), PhaseName::Setup) => {
@@ -23,7 +23,7 @@ pub(super) fn steps(workflow: &Workflow, phase: PhaseName) -> &[Step] {
 }
 
 /// Returns the time limit of a phase.
-pub(super) fn time_limit(workflow: &Workflow, phase: PhaseName) -> Option<Duration> {
+pub(super) fn phase_timeout(workflow: &Workflow, phase: PhaseName) -> Option<Duration> {
     match (&workflow.body, phase) {
         (Body::MapReduce(body), PhaseName::Setup) => body.setup.as_ref()?.phase.timeout,
         (Body::MapReduce(body), PhaseName::Reduce) => body.reduce.as_ref()?.timeout,
@@ -47,7 +47,7 @@ pub(super) fn setup_captures(
 
 /// Returns what progress calls the top-level steps.
 pub(super) fn step_names(workflow: &Workflow) -> TopLevelSteps {
-    let names = |phase| steps(workflow, phase).iter().map(step_label).collect();
+    let names = |phase| phase_steps(workflow, phase).iter().map(step_label).collect();
     TopLevelSteps {
         steps: match &workflow.body {
             Body::Sequential { .. } => names(PhaseName::Steps),
@@ -55,7 +55,7 @@ pub(super) fn step_names(workflow: &Workflow) -> TopLevelSteps {
         },
         setup: names(PhaseName::Setup),
         reduce: names(PhaseName::Reduce),
-        asks: AgentSteps::of(workflow),
+        asks: AgentSteps::from_workflow(workflow),
         identities: StepIdentities::of(workflow),
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 
 impl Worker {
     /// Makes the worktree ready for an item, at a commit.
-    pub(super) async fn workplace(
+    pub(super) async fn prepare_context(
         &mut self,
         identity: StepOwner,
         tip: String,
@@ -24,26 +24,26 @@ impl Worker {
         let temporary = self.crew.tools.state.join("tmp").join(self.agent.to_string());
         crate::store::create_dir(&temporary).map_err(|error| broken(error.to_string()))?;
         if self.crew.map.isolation == Isolation::Shared {
-            return Ok(self.workplace_at(identity));
+            return Ok(self.step_context(identity));
         }
         let item = identity.item.as_ref().map(|item| item.id.clone());
         let Some(id) = item else { return Err(broken("no item".to_owned())) };
         let branch = item_branch(&self.crew.job, &id);
-        self.free_branch(&identity, &branch).await?;
+        self.free_item_branch(&identity, &branch).await?;
         if let Some(slot) = self.slot.take() {
-            self.slot = Some(self.lease(slot, branch.clone(), tip).await?);
+            self.slot = Some(self.reset_slot(slot, branch.clone(), tip).await?);
         } else {
             self.slot = Some(self.create(branch.clone(), tip.clone()).await?);
-            let workplace = self.workplace_at(identity.clone());
-            workplace.tell(Event::WorktreeCreated {
+            let workplace = self.step_context(identity.clone());
+            workplace.emit(Event::WorktreeCreated {
                 path: workplace.tree.path().to_string_lossy().into_owned(),
                 branch: branch.clone(),
                 commit: workplace.tree.head().map_err(|error| broken(error.to_string()))?,
             });
-            match furnish::furnish(&self.crew, &workplace).await {
+            match furnish::provision_worktree(&self.crew, &workplace).await {
                 Ok(kept) => {
                     self.kept = kept;
-                    self.settle_in(branch.clone(), tip).await?;
+                    self.reset_after_provision(branch.clone(), tip).await?;
                 }
                 Err(failure) => {
                     // Half furnished, it would be missing something for the next item too.
@@ -53,12 +53,12 @@ impl Worker {
             }
         }
         if let Some(old) = self.old.take().filter(|old| old.branch != branch) {
-            self.crew.forget(old);
+            self.crew.delete_branch_later(old);
         }
-        Ok(self.workplace_at(identity))
+        Ok(self.step_context(identity))
     }
 
-    pub(super) fn workplace_at(&self, identity: StepOwner) -> StepContext {
+    pub(super) fn step_context(&self, identity: StepOwner) -> StepContext {
         let tree: &Worktree = self.slot.as_ref().map_or(&self.crew.job_tree, WorktreeSlot::tree);
         StepContext {
             tools: Arc::clone(&self.crew.tools),
@@ -84,23 +84,23 @@ impl Worker {
     /// furnished with does not count as the work of the first one.
     ///
     /// Commits of its setup go too: later items do not begin from them either.
-    async fn settle_in(&mut self, branch: String, tip: String) -> Result<(), Failure> {
+    async fn reset_after_provision(&mut self, branch: String, tip: String) -> Result<(), Failure> {
         if self.kept.is_empty() {
             return Ok(());
         }
         let Some(slot) = self.slot.take() else { return Ok(()) };
-        self.slot = Some(self.lease(slot, branch, tip).await?);
+        self.slot = Some(self.reset_slot(slot, branch, tip).await?);
         Ok(())
     }
 
-    async fn lease(
+    async fn reset_slot(
         &self,
         mut slot: WorktreeSlot,
         branch: String,
         tip: String,
     ) -> Result<WorktreeSlot, Failure> {
         let kept = self.kept.clone();
-        blocking(move || slot.lease(&branch, &tip, &kept).map(|()| slot)).await
+        blocking(move || slot.reset_for_item(&branch, &tip, &kept).map(|()| slot)).await
     }
 
     pub(super) fn path(&self) -> PathBuf {

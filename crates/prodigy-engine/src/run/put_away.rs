@@ -45,8 +45,8 @@ enum Preservation {
 
 impl Worker {
     /// Keeps what is worth keeping, and makes the worktree ready for the next item.
-    pub(super) async fn put_away(&mut self, ended: WorktreeRelease) {
-        let Some(slot) = self.slot.take() else { return self.tell_unseen(&ended).await };
+    pub(super) async fn release_worktree(&mut self, ended: WorktreeRelease) {
+        let Some(slot) = self.slot.take() else { return self.report_lost_worktree(&ended).await };
         let is_untouched = ended.left.as_ref().is_some_and(|left| left.is_untouched);
         let keep = match self.crew.preserve {
             Preserve::Always => true,
@@ -54,13 +54,13 @@ impl Worker {
             Preserve::Never => false,
         };
         let keeping = match keep {
-            true if !ended.clean || self.crew.keeps_another() => Preservation::Worktree,
+            true if !ended.clean || self.crew.may_keep_worktree() => Preservation::Worktree,
             true => Preservation::Reference,
             false => Preservation::Nothing,
         };
         let (slot, behind) = match &ended.left {
             Some(left) if ended.failed && !left.is_untouched => {
-                self.look_behind(slot, &ended, left.clone(), keeping).await
+                self.collect_artifacts(slot, &ended, left.clone(), keeping).await
             }
             Some(_) | None => (Some(slot), None),
         };
@@ -77,7 +77,7 @@ impl Worker {
                 self.slot = Some(slot);
                 if behind.is_some() {
                     let reason = "the item failed; no worktree is kept";
-                    self.tell_kept(&ended.id, String::new(), reason, behind);
+                    self.emit_preserved(&ended.id, String::new(), reason, behind);
                 }
                 if !ended.clean {
                     self.discard().await;
@@ -87,7 +87,7 @@ impl Worker {
     }
 
     /// Finds out what an item that failed for good left behind, and writes its patch.
-    async fn look_behind(
+    async fn collect_artifacts(
         &mut self,
         slot: WorktreeSlot,
         ended: &WorktreeRelease,
@@ -97,18 +97,18 @@ impl Worker {
         let (crew, id) = (Arc::clone(&self.crew), ended.id.clone());
         let looked = blocking(move || {
             if keeping == Preservation::Nothing && left.commits > 0 {
-                slot.name_commits(&left.head)?;
+                slot.keep_commits_on_branch(&left.head)?;
             }
             let branch = match keeping {
-                Preservation::Worktree => slot.lasting_branch(true, &left.head, left.commits),
+                Preservation::Worktree => slot.preserved_branch(true, &left.head, left.commits),
                 // The reference has the commits, and the branch is deleted.
                 Preservation::Reference => None,
-                Preservation::Nothing => slot.lasting_branch(false, &left.head, left.commits),
+                Preservation::Nothing => slot.preserved_branch(false, &left.head, left.commits),
             };
             // Nothing else has what is not below HEAD.
             let astray = (left.astray > 0).then(|| slot.tree().branch().to_owned());
             let branch = astray.or(branch);
-            let (uncommitted, patch) = crew.patches().uncommitted(&slot, &id, &left);
+            let (uncommitted, patch) = crew.patches().write(&slot, &id, &left);
             let commits = left.commits + left.astray;
             let behind = AttemptArtifacts { branch, commits, uncommitted, patch };
             Ok((slot, behind))
@@ -127,14 +127,14 @@ impl Worker {
 
     /// Says where the commits are of an item that failed for good and whose worktree could not
     /// be looked at: somebody may have removed it.
-    async fn tell_unseen(&mut self, ended: &WorktreeRelease) {
+    async fn report_lost_worktree(&mut self, ended: &WorktreeRelease) {
         if !ended.failed || self.crew.merges.is_none() {
             return;
         }
         let branch = item_branch(&self.crew.job, &ended.id);
         let (repo, name, tip) = (self.crew.repo.clone(), branch.clone(), self.tip());
-        let counted = blocking(move || match repo.branch(&name)? {
-            Some(found) => repo.missing_from(&[found], &tip),
+        let counted = blocking(move || match repo.branch_tip(&name)? {
+            Some(found) => repo.count_missing_from(&[found], &tip),
             None => Ok(0),
         });
         // What cannot be counted is not deleted either.
@@ -143,7 +143,7 @@ impl Worker {
             let left =
                 AttemptArtifacts { branch: Some(branch), commits, ..AttemptArtifacts::default() };
             let reason = "its worktree is gone; its commits are on its branch";
-            self.tell_kept(&ended.id, String::new(), reason, Some(Box::new(left)));
+            self.emit_preserved(&ended.id, String::new(), reason, Some(Box::new(left)));
         }
     }
 
@@ -162,9 +162,11 @@ impl Worker {
             self.old = None;
         }
         let reason = if failed { "the item failed" } else { "`preserve_worktrees` is `always`" };
-        match blocking(move || slot.keep_as(&path, attempt, leave_at.as_deref())).await {
-            Ok(path) => self.tell_kept(&id, path.to_string_lossy().into_owned(), reason, behind),
-            Err(failure) => self.tell_kept(&id, String::new(), &failure.message, behind),
+        match blocking(move || slot.preserve_at(&path, attempt, leave_at.as_deref())).await {
+            Ok(path) => {
+                self.emit_preserved(&id, path.to_string_lossy().into_owned(), reason, behind)
+            }
+            Err(failure) => self.emit_preserved(&id, String::new(), &failure.message, behind),
         }
     }
 
@@ -176,24 +178,24 @@ impl Worker {
         behind: Option<Box<AttemptArtifacts>>,
     ) {
         let (name, attempt) = (failed_reference(&self.crew.job, &ended.id), ended.attempt);
-        match blocking(move || slot.record(&name, attempt).map(|name| (slot, name))).await {
+        match blocking(move || slot.save_to_ref(&name, attempt).map(|name| (slot, name))).await {
             Ok((slot, name)) => {
                 self.slot = Some(slot);
                 if let (Some(old), Some(left)) = (&mut self.old, &ended.left) {
                     old.recorded = Some(left.head.clone());
                 }
                 let reason = "the item failed; `git show` has what it left";
-                self.tell_kept(&ended.id, name, reason, behind);
+                self.emit_preserved(&ended.id, name, reason, behind);
             }
             Err(failure) => {
                 // Nothing else has the commits now.
                 self.old = None;
-                self.tell_kept(&ended.id, String::new(), &failure.message, behind);
+                self.emit_preserved(&ended.id, String::new(), &failure.message, behind);
             }
         }
     }
 
-    pub(super) fn tell_kept(
+    pub(super) fn emit_preserved(
         &self,
         id: &ItemId,
         path: String,
@@ -202,16 +204,18 @@ impl Worker {
     ) {
         let event = Event::WorktreePreserved { path, reason: reason.to_owned(), left };
         let (agent_id, item_id) = (Some(self.agent), Some(id.clone()));
-        self.crew.tools.tell(NewEvent { agent_id, item_id, event });
+        self.crew.tools.emit(NewEvent { agent_id, item_id, event });
     }
 
     /// Gets out of the way what is left of the attempt that an item failed for good with.
-    pub(super) async fn free_branch(
+    pub(super) async fn free_item_branch(
         &self,
         identity: &StepOwner,
         branch: &str,
     ) -> Result<(), Failure> {
-        let Some(item) = identity.item.as_ref().filter(|item| self.crew.rises(&item.id)) else {
+        let Some(item) =
+            identity.item.as_ref().filter(|item| self.crew.take_dead_lettered(&item.id))
+        else {
             return Ok(());
         };
         let reference = failed_reference(&self.crew.job, &item.id);
@@ -244,7 +248,7 @@ impl PatchWriter<'_> {
     /// Describes what was not committed, and writes it as a patch; returns the patch's path.
     ///
     /// That there is no patch is no failure: the description says why.
-    pub(super) fn uncommitted(
+    pub(super) fn write(
         &self,
         slot: &WorktreeSlot,
         id: &ItemId,

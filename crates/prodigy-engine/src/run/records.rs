@@ -8,7 +8,7 @@ use prodigy_core::{
 use serde_json::Value;
 
 /// Takes secrets out of an event.
-pub(super) fn hide(mask: &Mask, event: &mut Event) {
+pub(super) fn mask_event(mask: &Mask, event: &mut Event) {
     if mask.is_empty() {
         return;
     }
@@ -16,7 +16,7 @@ pub(super) fn hide(mask: &Mask, event: &mut Event) {
     // the event as it is has already been masked where output was read.
     if let Ok(mut value) = serde_json::to_value(&*event) {
         mask.mask_value(&mut value);
-        put_back(&mut value, event);
+        restore_effect_key(&mut value, event);
         if let Ok(masked) = serde_json::from_value(value) {
             *event = masked;
         }
@@ -25,7 +25,7 @@ pub(super) fn hide(mask: &Mask, event: &mut Event) {
 
 /// Puts back what a change outside is found by: made of names that stand in every record, and
 /// of a hash.
-fn put_back(value: &mut Value, event: &Event) {
+fn restore_effect_key(value: &mut Value, event: &Event) {
     let key = if let Event::EffectPrepared(effect) = event {
         set(value, "step", &effect.step);
         if let Some(identity) = &effect.identity {
@@ -56,7 +56,7 @@ pub(super) fn is_effect(event: &Event) -> bool {
 }
 
 /// Returns the input that stops a run for a reason; `overspent` is the budget that is spent.
-pub(super) fn stop(reason: PauseReason, overspent: Option<BudgetOverrun>) -> JobInput {
+pub(super) fn stop_input(reason: PauseReason, overspent: Option<BudgetOverrun>) -> JobInput {
     if let Some(overspent) = overspent.filter(|_| reason == PauseReason::Budget) {
         return JobInput::Stop { reason, message: overspent.message() };
     }
@@ -79,7 +79,7 @@ pub(super) fn stop(reason: PauseReason, overspent: Option<BudgetOverrun>) -> Job
 ///
 /// A step of the job's own that is done is not among them: it is written before the
 /// next one starts, which `kill -9` cannot undo, and synced a moment later.
-pub(super) fn awaited(fact: &NewEvent) -> bool {
+pub(super) fn requires_sync(fact: &NewEvent) -> bool {
     match &fact.event {
         // Whether an item's commits were merged can be seen in the branch.
         // What an item left is awaited with the record that it is done.

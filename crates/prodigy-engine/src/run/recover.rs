@@ -43,7 +43,7 @@ impl Dispatcher {
                 continue;
             };
             if !map.kept.contains(&at) {
-                kept.push((item.id.clone(), reason(&item.stage), entry.path()));
+                kept.push((item.id.clone(), keep_reason(&item.stage), entry.path()));
             }
         }
         for path in later {
@@ -51,10 +51,10 @@ impl Dispatcher {
         }
         for (id, reason, path) in kept {
             self.parts.settings.repo.repair_worktree(&path)?;
-            self.tell_found(id, path.to_string_lossy().into_owned(), reason, None);
+            self.emit_preserved_worktree(id, path.to_string_lossy().into_owned(), reason, None);
         }
         for (name, path) in slots {
-            if let Err(error) = self.salvage(&name, &path, &worktrees) {
+            if let Err(error) = self.preserve_unrecorded_work(&name, &path, &worktrees) {
                 let path = path.display();
                 self.parts.note(&format!("warning: `{path}` could not be kept: {error}"));
             }
@@ -68,54 +68,60 @@ impl Dispatcher {
     ///
     /// So it is if prodigy died too often while the item was under way, if something outside may
     /// have been changed, and if the run was killed when the item had just failed for good.
-    fn salvage(&mut self, name: &str, place: &Path, worktrees: &Path) -> Result<(), Error> {
+    fn preserve_unrecorded_work(
+        &mut self,
+        name: &str,
+        place: &Path,
+        worktrees: &Path,
+    ) -> Result<(), Error> {
         let repo = self.parts.settings.repo.clone();
         let Some(tree) = repo.find_job_worktree(place, name)? else { return Ok(()) };
         // What it is on may have been left half written.
         let Ok(Some(branch)) = tree.checked_out() else { return Ok(()) };
-        let Some((id, attempt)) = self.ended_on(&branch) else { return Ok(()) };
-        let base = repo.commit(&format!("refs/heads/{}", perform::branch(&self.parts.id)))?;
+        let Some((id, attempt)) = self.item_of_branch(&branch) else { return Ok(()) };
+        let base =
+            repo.resolve_commit(&format!("refs/heads/{}", perform::job_branch(&self.parts.id)))?;
         let Some(mut slot) = repo.find_slot(place, &branch, &base)? else { return Ok(()) };
-        let Ok(left) = slot.examine() else { return Ok(()) };
+        let Ok(left) = slot.inspect() else { return Ok(()) };
         let commits = left.commits + left.astray;
         if left.uncommitted.is_empty() && commits == 0 {
             return Ok(());
         }
         let RunState { settings, mask, id: job, policy, .. } = &self.parts;
         let patches = put_away::PatchWriter { layout: &settings.layout, job, mask };
-        let (uncommitted, patch) = patches.uncommitted(&slot, &id, &left);
+        let (uncommitted, patch) = patches.write(&slot, &id, &left);
         let preserve = policy.as_ref().map(|policy| policy.preserve_worktrees);
         let keeps_worktree = preserve != Some(Preserve::Never);
         let kept_at = if keeps_worktree {
-            let kept = slot.keep_as(&worktrees.join(id.as_str()), attempt, None)?;
+            let kept = slot.preserve_at(&worktrees.join(id.as_str()), attempt, None)?;
             kept.to_string_lossy().into_owned()
         } else {
-            slot.name_commits(&left.head)?;
+            slot.keep_commits_on_branch(&left.head)?;
             if uncommitted.is_some() && patch.is_none() {
-                slot.record(&put_away::failed_reference(job, &id), attempt)?
+                slot.save_to_ref(&put_away::failed_reference(job, &id), attempt)?
             } else {
                 String::new()
             }
         };
         let branch = (commits > 0 || keeps_worktree).then_some(branch);
         let behind = AttemptArtifacts { branch, commits, uncommitted, patch };
-        self.tell_found(id, kept_at, FAILED, Some(behind));
+        self.emit_preserved_worktree(id, kept_at, FAILED, Some(behind));
         Ok(())
     }
 
     /// Returns the item whose branch this is, with the number of its last attempt, if it is not tried again and nothing says what it left.
-    fn ended_on(&self, branch: &str) -> Option<(ItemId, u32)> {
+    fn item_of_branch(&self, branch: &str) -> Option<(ItemId, u32)> {
         let map = self.job.map.as_ref()?;
         let id = branch.strip_prefix("prodigy/")?.strip_prefix(self.parts.id.as_str())?;
         let (at, item) = map.find(&id.strip_prefix('/')?.parse().ok()?)?;
         let has_failed = matches!(item.stage, ItemStage::DeadLettered | ItemStage::Skipped);
-        let is_given_up = item.lost >= POISON || item.is_uncertain();
+        let is_given_up = item.lost >= POISON || item.has_open_effects();
         let attempt = if has_failed { item.attempts } else { item.attempts.saturating_add(1) };
         let is_ours = (has_failed || is_given_up) && !map.secured.contains(&at);
         is_ours.then(|| (item.id.clone(), attempt))
     }
 
-    fn tell_found(
+    fn emit_preserved_worktree(
         &mut self,
         id: ItemId,
         path: String,
@@ -133,14 +139,17 @@ impl Dispatcher {
 
     /// Adds where the commits are of items that fail because these conflict; it is recorded
     /// before that they failed.
-    pub(super) fn with_unmerged(&self, facts: Vec<NewEvent>) -> Result<Vec<NewEvent>, Error> {
+    pub(super) fn with_unmerged_commits(
+        &self,
+        facts: Vec<NewEvent>,
+    ) -> Result<Vec<NewEvent>, Error> {
         let mut all = Vec::with_capacity(facts.len());
         for fact in facts {
             if let (Event::ItemDeadLettered { failure, .. }, Some(id)) =
                 (&fact.event, &fact.item_id)
                 && failure.kind == ReasonCode::MergeConflict
             {
-                all.extend(self.unmerged(id)?);
+                all.extend(self.unmerged_commits_event(id)?);
             }
             all.push(fact);
         }
@@ -148,7 +157,7 @@ impl Dispatcher {
     }
 
     /// Says where the commits of an item are that cannot be merged.
-    fn unmerged(&self, id: &ItemId) -> Result<Option<NewEvent>, Error> {
+    fn unmerged_commits_event(&self, id: &ItemId) -> Result<Option<NewEvent>, Error> {
         let branch = item_branch(&self.parts.id, id);
         let commits = self.count_unmerged(&branch)?;
         if commits == 0 {
@@ -167,14 +176,14 @@ impl Dispatcher {
     /// Returns how many commits of an item's branch the job's branch has not.
     fn count_unmerged(&self, branch: &str) -> Result<u64, Error> {
         let repo = &self.parts.settings.repo;
-        let Some(tip) = repo.branch(branch)? else { return Ok(0) };
-        let target = format!("refs/heads/{}", perform::branch(&self.parts.id));
-        Ok(repo.missing_from(&[tip], &target)? as u64)
+        let Some(tip) = repo.branch_tip(branch)? else { return Ok(0) };
+        let target = format!("refs/heads/{}", perform::job_branch(&self.parts.id));
+        Ok(repo.count_missing_from(&[tip], &target)? as u64)
     }
 }
 
 /// Says why the worktree of an item is kept.
-fn reason(stage: &ItemStage) -> &'static str {
+fn keep_reason(stage: &ItemStage) -> &'static str {
     match stage {
         ItemStage::DeadLettered | ItemStage::Skipped => FAILED,
         ItemStage::Pending

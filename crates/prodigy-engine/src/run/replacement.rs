@@ -15,7 +15,7 @@ impl WorkflowReplacement {
     ///
     /// A workflow that has no step for an effect which may have been made is refused: a step
     /// that was only rewritten would make it once more.
-    pub(super) fn fit(
+    pub(super) fn match_steps(
         &mut self,
         job: &Job,
         started: &JobStarted,
@@ -41,7 +41,7 @@ impl WorkflowReplacement {
                 self.find_step(effect, Some(&item.id), workflow)?;
             }
         }
-        self.workflow.done = self.done(job, workflow);
+        self.workflow.done = self.finished_steps(job, workflow);
         let recorded = self.recorded.as_ref();
         self.workflow.same_steps = recorded.is_some_and(|it| it.has_same_steps(workflow));
         Ok(())
@@ -66,7 +66,7 @@ impl WorkflowReplacement {
                 }
                 Ok(())
             }
-            Counterpart::Missing if is_made(effect) => Err(Error::NoStepForEffect {
+            Counterpart::Missing if may_be_made(effect) => Err(Error::NoStepForEffect {
                 item: item.cloned(),
                 name: effect.name.clone(),
                 key: effect.key.clone(),
@@ -80,7 +80,7 @@ impl WorkflowReplacement {
 
     /// Returns the steps of the phase under way that are done, from 0; `None` if nothing is
     /// known but how many.
-    fn done(&self, job: &Job, workflow: &Workflow) -> Option<Vec<u32>> {
+    fn finished_steps(&self, job: &Job, workflow: &Workflow) -> Option<Vec<u32>> {
         let phase = job.phase?;
         let known = u32::try_from(job.done_steps.len()).unwrap_or(u32::MAX);
         let recorded = self.recorded.as_ref().map(StepIdentities::of);
@@ -99,7 +99,7 @@ impl WorkflowReplacement {
 }
 
 /// Returns whether making an effect once more could do harm.
-fn is_made(effect: &Effect) -> bool {
+fn may_be_made(effect: &Effect) -> bool {
     let may_be_there = match effect.state {
         EffectState::Prepared
         | EffectState::Committed

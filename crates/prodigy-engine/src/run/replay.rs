@@ -63,7 +63,7 @@ pub(super) struct ReplaySetup {
 impl ReplayRequest {
     /// Returns what is to be tried again, what that means for the job, and who decides anew
     /// when it is about to be.
-    pub(super) fn plan(
+    pub(super) fn prepare(
         self,
         settings: &mut RunSettings,
         id: &JobId,
@@ -74,17 +74,19 @@ impl ReplayRequest {
         let Self { which, rerun_reduce, by, identity, reason, policy, velocity } = self;
         let only = matches!(which, ReplayScope::Asked { .. });
         let mut replays = ReplayScheduler::new(only, by.clone(), reason.clone(), velocity);
-        let is_needed = only || job.replays_unasked() && has_dead_letters(job);
+        let is_needed = only || job.allows_auto_replay() && has_dead_letters(job);
         let mut gate = None;
         let new_base = new_base(settings, job)?;
         if is_needed {
             let submitter = job.started.as_ref().and_then(|started| started.by.clone());
             let base = ReplayBase::new(settings.repo.clone(), settings.layout.clone(), id.clone());
-            let base = base.at(replay_commit(settings, job, new_base.as_deref())?);
-            let opened = DeadLetterStore::open_held(&settings.layout, id, lock).and_then(|queue| {
-                let bench = ReplayEvaluator::new(Arc::clone(&policy.policy), Some(run), &queue)?;
-                Ok((queue, bench.among(submitter, Some(by.clone())).on(base)))
-            });
+            let base = base.with_commit(replay_commit(settings, job, new_base.as_deref())?);
+            let opened =
+                DeadLetterStore::open_locked(&settings.layout, id, lock).and_then(|queue| {
+                    let bench =
+                        ReplayEvaluator::new(Arc::clone(&policy.policy), Some(run), &queue)?;
+                    Ok((queue, bench.with_people(submitter, Some(by.clone())).with_base(base)))
+                });
             match opened {
                 Ok((queue, bench)) => {
                     let (wanted, forced, asked) = match which {
@@ -99,8 +101,8 @@ impl ReplayRequest {
                     };
                     want(&mut replays, &wanted, job);
                     let asked_by =
-                        ReplayGate::new(queue, bench, policy).asked_by(by, identity, reason);
-                    gate = Some(asked_by.with(asked, forced));
+                        ReplayGate::new(queue, bench, policy).with_requester(by, identity, reason);
+                    gate = Some(asked_by.with_trigger(asked, forced));
                 }
                 Err(error) if only => return Err(Error::Letters(error)),
                 // Nobody asked for them, so the rest of the job goes on.
@@ -110,7 +112,7 @@ impl ReplayRequest {
                 }
             }
         }
-        let reopened = reopened(job, rerun_reduce, !replays.is_claimed(), new_base);
+        let reopened = reopened(job, rerun_reduce, !replays.is_drained(), new_base);
         Ok(ReplaySetup { replays, reopened, gate })
     }
 }
@@ -128,10 +130,10 @@ fn unasked(
 ) -> ReplayBatch {
     let mut wanted = ReplayBatch::default();
     let now = clock::now();
-    for heading in queue.headings() {
+    for heading in queue.summaries() {
         match heading {
             Ok(heading) if heading.status == EntryStatus::Open => {
-                let ruling = bench.ruling(queue, &heading, ReplayTrigger::Unasked, now);
+                let ruling = bench.evaluate_summary(queue, &heading, ReplayTrigger::Unasked, now);
                 if ruling.verdict == ReplayVerdict::Replay {
                     wanted.add(&heading);
                 }
@@ -151,7 +153,7 @@ fn want(replays: &mut ReplayScheduler, wanted: &ReplayBatch, job: &Job) {
         let (at, item) = map.find(id)?;
         (item.stage == ItemStage::DeadLettered).then_some(at)
     };
-    replays.want(wanted.causes().flat_map(|cause| {
+    replays.add(wanted.causes().flat_map(|cause| {
         let places = cause.items.iter().filter_map(dead);
         places.map(|at| (at, &*cause.signature, &*cause.pattern))
     }));
@@ -182,7 +184,8 @@ fn replay_commit(
     if let Some(commit) = new_base {
         return Ok(commit.to_owned());
     }
-    let branch = job.tree.as_ref().map(|tree| settings.repo.branch(&tree.branch)).transpose()?;
+    let branch =
+        job.tree.as_ref().map(|tree| settings.repo.branch_tip(&tree.branch)).transpose()?;
     match branch.flatten() {
         Some(tip) => Ok(tip),
         None => Ok(settings.repo.head()?.commit),
@@ -196,13 +199,13 @@ fn replay_commit(
 fn new_base(settings: &RunSettings, job: &Job) -> Result<Option<String>, Error> {
     let repo = &settings.repo;
     if let Some(tree) = &job.tree
-        && repo.branch(&tree.branch)?.is_some()
+        && repo.branch_tip(&tree.branch)?.is_some()
     {
         return Ok(None);
     }
     let target = job.started.as_ref().and_then(|started| started.target_branch.as_deref());
     let tip = match target {
-        Some(target) => repo.branch(target)?,
+        Some(target) => repo.branch_tip(target)?,
         None => None,
     };
     match tip {

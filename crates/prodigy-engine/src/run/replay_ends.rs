@@ -45,7 +45,7 @@ impl ReplayedItems {
     }
 
     /// Returns what a run came to that claimed so many and leaves this.
-    pub(super) fn until(self, after: Self, claimed: u32) -> ReplayCounts {
+    pub(super) fn counts_until(self, after: Self, claimed: u32) -> ReplayCounts {
         let resolved = after.resolved.saturating_sub(self.resolved);
         let skipped = after.skipped.saturating_sub(self.skipped);
         let others = resolved + skipped + after.waiting;

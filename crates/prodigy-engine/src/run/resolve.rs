@@ -17,12 +17,12 @@ use super::{
     crew::item_branch,
     merges,
     put_away::WorktreeRelease,
-    worker::{Worker, blocking, is_orderly},
+    worker::{Worker, blocking, leaves_no_processes},
 };
 use crate::{
     git::{MergeResolution, MergeStart, OpenMerge},
     queue::{AttemptOutcome, Claim, FinishResponse, WorkQueue as _},
-    step::{self, StepContext, StepOutcome, StepScope, StepTask, millis, worktree_fault},
+    step::{self, StepContext, StepOutcome, StepScope, StepTask, millis, worktree_failure},
     store::SpooledItem,
 };
 
@@ -47,11 +47,11 @@ struct ConflictCase<'a> {
 
 impl Worker {
     /// Has an agent resolve the conflict of an item, and does what becomes of it.
-    pub(super) async fn resolve(&mut self, claim: Claim, conflict: &MergeConflict) {
+    pub(super) async fn resolve_conflict(&mut self, claim: Claim, conflict: &MergeConflict) {
         let begun = Instant::now();
         let (place, attempt) = (claim.assignment.item, claim.assignment.attempt);
         let item = self.crew.spool.read(usize::try_from(place).unwrap_or(usize::MAX));
-        let (mut id, mut merge, mut spent) = (ItemId::at(1, 1), None, 0.0);
+        let (mut id, mut merge, mut spent) = (ItemId::from_position(1, 1), None, 0.0);
         let mut work = WorkSuspended::default();
         let ended = match item {
             Ok(item) => {
@@ -59,7 +59,7 @@ impl Worker {
                 let case = ConflictCase { item: &item, place, attempt, conflict };
                 self.work_on(&case, &mut merge, &mut spent, &mut work).await
             }
-            Err(error) => ConflictOutcome::Failed(worktree_fault(error.to_string())),
+            Err(error) => ConflictOutcome::Failed(worktree_failure(error.to_string())),
         };
         let (duration_ms, cost_usd) = (millis(begun.elapsed()), spent);
         let cut_off = self.interruption.take();
@@ -77,23 +77,23 @@ impl Worker {
                 AttemptOutcome::Unresolved { failure, duration_ms, cost_usd }
             }
         };
-        let left = if is_resolved { self.examine().await.ok().flatten() } else { None };
+        let left = if is_resolved { self.inspect_worktree().await.ok().flatten() } else { None };
         // What git or a supervisor failed at may be tried again.
-        let is_final =
-            matches!(&outcome, AttemptOutcome::Unresolved { failure, .. } if is_orderly(failure));
+        let is_final = matches!(&outcome, AttemptOutcome::Unresolved { failure, .. } if leaves_no_processes(failure));
         if is_final {
-            self.put_away_open(&id, attempt, merge.take(), conflict).await;
+            self.release_conflict(&id, attempt, merge.take(), conflict).await;
         }
         let settled = self.crew.queue.finish(claim, outcome).await;
         let failed = matches!(settled, FinishResponse::Released { failed: true });
         if failed {
-            self.crew.died(&id);
+            self.crew.mark_dead_lettered(&id);
         }
         if is_resolved {
             let clean = left.is_some();
-            self.put_away(WorktreeRelease { id, attempt, left, failed: false, clean }).await;
+            self.release_worktree(WorktreeRelease { id, attempt, left, failed: false, clean })
+                .await;
         } else if !is_final {
-            self.put_away_open(&id, attempt, merge.filter(|_| failed), conflict).await;
+            self.release_conflict(&id, attempt, merge.filter(|_| failed), conflict).await;
         }
     }
 
@@ -105,14 +105,15 @@ impl Worker {
         spent: &mut f64,
         work: &mut WorkSuspended,
     ) -> ConflictOutcome {
-        let identity = self.identity(&case.item.id, case.attempt);
+        let identity = self.step_owner(&case.item.id, case.attempt);
         let at = case.conflict.commits.head.clone();
-        let workplace = match self.workplace(identity, at).await {
+        let workplace = match self.prepare_context(identity, at).await {
             Ok(workplace) => workplace,
             Err(failure) => return ConflictOutcome::Failed(failure),
         };
         let (job, id) = (&self.crew.job, &case.item.id);
-        let message = merges::message(job, id, &format!("Merge {} into {id}", self.job_branch()));
+        let message =
+            merges::merge_message(job, id, &format!("Merge {} into {id}", self.job_branch()));
         let ended = match self.begin(&message).await {
             Ok(ConflictMerge::Merged(ended)) => Ok(ended),
             Ok(ConflictMerge::Open(merge, told)) => {
@@ -125,7 +126,7 @@ impl Worker {
                         self.give_up(merge).await;
                         return ended;
                     }
-                    None => self.look(&workplace, merge, message).await,
+                    None => self.inspect_resolution(&workplace, merge, message).await,
                 }
             }
             Err(failure) => Err(failure),
@@ -134,7 +135,7 @@ impl Worker {
         match ended {
             Ok(MergeResolution::Resolved { commit, commits, dropped }) => {
                 if let Some(dropped) = dropped {
-                    self.warn_of(&workplace, dropped);
+                    self.warn_dropped_changes(&workplace, dropped);
                 }
                 ConflictOutcome::Resolved { commit, commits }
             }
@@ -148,7 +149,7 @@ impl Worker {
     /// Begins the merge in the worktree.
     async fn begin(&mut self, message: &str) -> Result<ConflictMerge, Failure> {
         let Some(mut slot) = self.slot.take() else {
-            return Err(worktree_fault("there is no worktree".to_owned()));
+            return Err(worktree_failure("there is no worktree".to_owned()));
         };
         let (target, tip, message) = (self.job_branch(), self.tip(), message.to_owned());
         let (slot, begun) = blocking(move || {
@@ -157,7 +158,7 @@ impl Worker {
                     ConflictMerge::Merged(slot.commit_merge(&tree, &tip, &message)?)
                 }
                 MergeStart::Stopped(merge) => {
-                    let told = slot.told_sides(&merge)?;
+                    let told = slot.conflict_logs(&merge)?;
                     ConflictMerge::Open(*merge, told)
                 }
             };
@@ -206,20 +207,20 @@ impl Worker {
     }
 
     /// Looks at what the agent made of the merge.
-    async fn look(
+    async fn inspect_resolution(
         &mut self,
         workplace: &StepContext,
         merge: OpenMerge,
         message: String,
     ) -> Result<MergeResolution, Failure> {
-        workplace.check_settings()?;
+        workplace.check_repo_guard()?;
         let Some(mut slot) = self.slot.take() else {
-            return Err(worktree_fault("there is no worktree".to_owned()));
+            return Err(worktree_failure("there is no worktree".to_owned()));
         };
         let (slot, ended) = blocking(move || {
-            let ended = slot.end_merge(&merge, &message);
+            let ended = slot.finish_merge(&merge, &message);
             if !matches!(ended, Ok(MergeResolution::Resolved { .. })) {
-                slot.give_merge_up(&merge)?;
+                slot.abort_merge(&merge)?;
             }
             Ok((slot, ended?))
         })
@@ -229,22 +230,22 @@ impl Worker {
     }
 
     /// Warns of changes that a resolution has not kept.
-    fn warn_of(&self, workplace: &StepContext, dropped: String) {
+    fn warn_dropped_changes(&self, workplace: &StepContext, dropped: String) {
         let agent = self.crew.map.on_conflict.resolver().unwrap_or_default().to_owned();
         let step = RESOLVING.to_owned();
-        workplace.tell(Event::AgentWarned { step, agent, message: dropped });
+        workplace.emit(Event::AgentWarned { step, agent, message: dropped });
     }
 
     /// Sets the item's branch back to its own commits.
     async fn give_up(&mut self, merge: OpenMerge) {
         let Some(slot) = self.slot.take() else { return };
         // A slot that git would not work with is not used again.
-        let given_up = blocking(move || slot.give_merge_up(&merge).map(|()| slot));
+        let given_up = blocking(move || slot.abort_merge(&merge).map(|()| slot));
         self.slot = given_up.await.ok();
     }
 
     /// Keeps the worktree of a conflict that was not resolved, if somebody may look at it.
-    async fn put_away_open(
+    async fn release_conflict(
         &mut self,
         id: &ItemId,
         attempt: u32,
@@ -252,7 +253,7 @@ impl Worker {
         conflict: &MergeConflict,
     ) {
         let is_kept = match self.crew.preserve {
-            Preserve::Failed | Preserve::Always => merge.is_some() && self.crew.keeps_another(),
+            Preserve::Failed | Preserve::Always => merge.is_some() && self.crew.may_keep_worktree(),
             Preserve::Never => false,
         };
         let Some(slot) = self.slot.take_if(|_| is_kept) else {
@@ -263,12 +264,12 @@ impl Worker {
         let commits = conflict.commits.commits;
         let behind =
             Some(Box::new(AttemptArtifacts { branch, commits, ..AttemptArtifacts::default() }));
-        match blocking(move || slot.keep_as(&path, attempt, None)).await {
+        match blocking(move || slot.preserve_at(&path, attempt, None)).await {
             Ok(path) => {
                 let reason = "its conflict was not resolved";
-                self.tell_kept(id, path.to_string_lossy().into_owned(), reason, behind);
+                self.emit_preserved(id, path.to_string_lossy().into_owned(), reason, behind);
             }
-            Err(failure) => self.tell_kept(id, String::new(), &failure.message, behind),
+            Err(failure) => self.emit_preserved(id, String::new(), &failure.message, behind),
         }
     }
 
@@ -288,13 +289,13 @@ enum ConflictMerge {
 impl Dispatcher {
     /// Makes sure that the commits of items whose conflicts wait to be resolved have their name:
     /// an agent that was cut off may have left the branch anywhere.
-    pub(super) fn keep_conflicts(&self) -> Result<(), Error> {
+    pub(super) fn restore_conflict_branches(&self) -> Result<(), Error> {
         let Some(map) = self.job.map.as_ref().filter(|map| map.has_conflicts()) else {
             return Ok(());
         };
         for (item, conflict) in map.conflicts() {
             let branch = item_branch(&self.parts.id, &item.id);
-            self.parts.settings.repo.keep_branch(&branch, &conflict.commits.head)?;
+            self.parts.settings.repo.set_item_branch(&branch, &conflict.commits.head)?;
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ struct ItemResult {
 
 impl Dispatcher {
     /// Returns `${map.…}`, made once.
-    pub(super) fn map_vars(&mut self) -> Result<Value, Error> {
+    pub(super) fn map_variables(&mut self) -> Result<Value, Error> {
         if let Some(vars) = &self.parts.map_vars {
             return Ok(vars.clone());
         }
@@ -77,7 +77,7 @@ impl Dispatcher {
 
     /// Returns whether a step of the phases after the items asks for all results.
     fn wants_results(&self) -> bool {
-        self.parts.settings.workflow.mentions("map", "results")
+        self.parts.settings.workflow.uses_variable("map", "results")
     }
 
     /// Returns how long the items took, in seconds.

@@ -36,8 +36,14 @@ impl Worker {
         self.old = Some(RetiredBranch { branch, recorded: None });
         let AttemptRemains { id, attempt, left, is_clean: clean, .. } = remains;
         let (id, left) = (id.clone(), left.clone());
-        self.put_away(WorktreeRelease { id, attempt: *attempt, left, failed: true, clean: *clean })
-            .await;
+        self.release_worktree(WorktreeRelease {
+            id,
+            attempt: *attempt,
+            left,
+            failed: true,
+            clean: *clean,
+        })
+        .await;
         remains.is_secured = true;
     }
 
@@ -49,8 +55,8 @@ impl Worker {
         let (crew, id) = (Arc::clone(&self.crew), remains.id.clone());
         let reference = handler_reference(&failed_reference(&crew.job, &id));
         let recorded = blocking(move || {
-            let named = slot.record_over(&reference);
-            let (uncommitted, patch) = crew.patches().uncommitted(&slot, &id, &left);
+            let named = slot.save_over_ref(&reference);
+            let (uncommitted, patch) = crew.patches().write(&slot, &id, &left);
             let commits = left.commits + left.astray;
             let behind = AttemptArtifacts { branch: None, commits, uncommitted, patch };
             Ok((slot, named, behind))
@@ -61,7 +67,7 @@ impl Worker {
             Ok(name) => (name, "the item failed; its handler is about to run".to_owned()),
             Err(error) => (String::new(), error.to_string()),
         };
-        self.tell_kept(&remains.id, path, &reason, Some(Box::new(behind)));
+        self.emit_preserved(&remains.id, path, &reason, Some(Box::new(behind)));
     }
 
     /// Frees the worktree of an attempt whose remains are safe; `failed` says whether its item

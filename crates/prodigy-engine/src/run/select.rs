@@ -10,7 +10,7 @@ use prodigy_core::{
     event::InputOverride,
     failure::{Failure, ReasonCode},
     ids::hex,
-    items::{self, InputFormat, RawItems, Selection, is_path},
+    items::{self, InputFormat, RawItems, Selection, looks_like_path},
     job::{ItemInput, JobInput},
     template::{Script, ShellDialect, VarRoots},
     vars::Vars,
@@ -33,8 +33,8 @@ impl Dispatcher {
     /// Chooses the items; they come as an input.
     pub(super) fn select_items(&mut self) -> Result<(), Error> {
         let Some(map) = self.parts.map.clone() else { return Ok(()) };
-        let workplace = self.workplace()?;
-        let vars = self.vars(0);
+        let workplace = self.job_step_context()?;
+        let vars = self.round_variables(0);
         let layout = &self.parts.settings.layout;
         let spool = layout.items_file(&self.parts.id);
         let given = self.job.started.as_ref().and_then(|started| started.input.clone());
@@ -61,8 +61,8 @@ impl Dispatcher {
     }
 
     /// Finds the items that were chosen and not queued; they come as an input.
-    pub(super) fn find_items(&mut self, from: u32) -> Result<(), Error> {
-        let spool = self.spool()?;
+    pub(super) fn queue_selected_items(&mut self, from: u32) -> Result<(), Error> {
+        let spool = self.open_spool()?;
         let from = usize::try_from(from).unwrap_or(usize::MAX);
         let ids = spool.ids().skip(from).collect::<Result<Vec<_>, _>>()?;
         self.inputs.push_back(JobInput::Item(ItemInput::Found(ids)));
@@ -70,7 +70,7 @@ impl Dispatcher {
     }
 
     /// Returns the items that were chosen.
-    pub(super) fn spool(&mut self) -> Result<Spool, Error> {
+    pub(super) fn open_spool(&mut self) -> Result<Spool, Error> {
         if let Some(spool) = &self.parts.spool {
             return Ok(spool.clone());
         }
@@ -79,7 +79,7 @@ impl Dispatcher {
         let items = self.job.map.iter().flat_map(|map| map.items.iter().enumerate());
         let edited = items.filter_map(|(at, item)| Some((at, item.edited.as_deref()?.to_owned())));
         let edits = ItemEdits::new(&self.parts.settings.layout, &self.parts.id, edited.collect());
-        let spool = Spool::open(&path, &sha256)?.edited(edits);
+        let spool = Spool::open(&path, &sha256)?.with_edits(edits);
         self.parts.spool = Some(spool.clone());
         Ok(spool)
     }
@@ -94,13 +94,13 @@ async fn select(
     spool: PathBuf,
 ) -> Result<(ItemInput, Option<String>), Failure> {
     let source = match given {
-        Some((input, path)) => kept(input, &path)?,
+        Some((input, path)) => read_kept_input(input, &path)?,
         None => read(workplace, map, vars).await?,
     };
     let map = Arc::clone(map);
     let chosen = tokio::task::spawn_blocking(move || {
         let selection = Selection::from(&*map);
-        let from = source.shown();
+        let from = source.display();
         let chosen = source.items().and_then(|input| items::select(input, &selection));
         let chosen = chosen.map_err(|error| {
             let message = format!("the items cannot be had from {from}: {error}");
@@ -128,9 +128,9 @@ enum ItemSource {
 impl ItemSource {
     fn items(&self) -> Result<RawItems<'_>, items::Error> {
         match self {
-            Self::Values(values) => RawItems::of_values(values.clone()),
-            Self::Names { names, .. } => RawItems::of_texts(names),
-            Self::Bytes { bytes, kind, .. } => items::read(bytes, *kind),
+            Self::Values(values) => RawItems::from_values(values.clone()),
+            Self::Names { names, .. } => RawItems::from_texts(names),
+            Self::Bytes { bytes, kind, .. } => items::read_items(bytes, *kind),
         }
     }
 
@@ -141,14 +141,15 @@ impl ItemSource {
                 format!("no file matches `{pattern}`")
             }
             Self::Values(_) | Self::Names { .. } | Self::Bytes { .. } => {
-                let why =
-                    self.items().and_then(|input| items::why_none(input, selection, &self.shown()));
+                let why = self.items().and_then(|input| {
+                    items::explain_empty_selection(input, selection, &self.display())
+                });
                 why.unwrap_or_else(|error| error.to_string())
             }
         }
     }
 
-    fn shown(&self) -> String {
+    fn display(&self) -> String {
         match self {
             Self::Values(_) => "the workflow".to_owned(),
             Self::Names { pattern, .. } => format!("the files that match `{pattern}`"),
@@ -176,7 +177,7 @@ async fn read(workplace: &StepContext, map: &Map, vars: &Vars) -> Result<ItemSou
         MapInput::File(path) => file(workplace, &render(path)?),
         MapInput::Guess(text) => {
             let text = render(text)?;
-            if workplace.tree.path().join(&text).is_file() || is_path(&text) {
+            if workplace.tree.path().join(&text).is_file() || looks_like_path(&text) {
                 return file(workplace, &text);
             }
             let script = Script::parse(&text, &VarRoots::default(), ShellDialect::Posix, false);
@@ -187,7 +188,7 @@ async fn read(workplace: &StepContext, map: &Map, vars: &Vars) -> Result<ItemSou
 }
 
 /// Reads the items that were given with `--input` and are kept with the job.
-fn kept(input: InputOverride, path: &Path) -> Result<ItemSource, Failure> {
+fn read_kept_input(input: InputOverride, path: &Path) -> Result<ItemSource, Failure> {
     let InputOverride { name, kind, sha256 } = input;
     let missing = |why: String| {
         let message = format!("the items from `{name}`, kept with the job, cannot be read: {why}");
@@ -219,7 +220,8 @@ fn file(workplace: &StepContext, path: &str) -> Result<ItemSource, Failure> {
     if u64::try_from(length).is_ok_and(|length| length > INPUT_LIMIT) {
         return Err(cannot(format!("it is larger than {} MiB", INPUT_LIMIT / 1024 / 1024)));
     }
-    let kind = InputFormat::of_path(Path::new(path)).map_err(|error| missing(error.to_string()))?;
+    let kind =
+        InputFormat::from_path(Path::new(path)).map_err(|error| missing(error.to_string()))?;
     Ok(ItemSource::Bytes { bytes, kind, from: path.to_owned() })
 }
 
@@ -229,6 +231,6 @@ async fn printed(
     script: &Script,
     vars: &Vars,
 ) -> Result<ItemSource, Failure> {
-    let bytes = step::printed(workplace, script, vars, "map.input").await?;
+    let bytes = step::run_for_output(workplace, script, vars, "map.input").await?;
     Ok(ItemSource::Bytes { bytes, kind: InputFormat::Output, from: script.source().to_owned() })
 }

@@ -31,7 +31,7 @@ impl BudgetTracker {
     }
 
     /// Looks up what was spent today.
-    fn look_up(&mut self, job: &Job) -> Result<(), crate::store::Error> {
+    fn refresh(&mut self, job: &Job) -> Result<(), crate::store::Error> {
         self.today_usd = self.book.today_usd(clock::now(), job.cost_usd)?;
         self.total_usd = job.cost_usd;
         Ok(())
@@ -44,11 +44,11 @@ impl BudgetTracker {
 }
 
 /// Refuses a budget of the day if nobody can say what was spent today.
-pub(super) fn check(settings: &RunSettings, job: &JobId) -> Result<(), Error> {
+pub(super) fn check_daily_budget(settings: &RunSettings, job: &JobId) -> Result<(), Error> {
     if settings.workflow.budget.day_usd.is_none() {
         return Ok(());
     }
-    BudgetTracker::new(settings, job).look_up(&Job::default()).map_err(Error::Daybook)
+    BudgetTracker::new(settings, job).refresh(&Job::default()).map_err(Error::Daybook)
 }
 
 impl Dispatcher {
@@ -62,8 +62,8 @@ impl Dispatcher {
     }
 
     /// Notes what a record says was spent.
-    pub(super) fn note_spending(&mut self, record: &EventRecord) {
-        let noted = self.parts.purse.book.note(record);
+    pub(super) fn record_spending(&mut self, record: &EventRecord) {
+        let noted = self.parts.purse.book.record(record);
         self.warn_of_spending(noted);
         let Event::AgentUsage { cost_usd, tokens, model, estimated, run, .. } = &record.event
         else {
@@ -82,15 +82,15 @@ impl Dispatcher {
     }
 
     /// Looks up what was spent today, if anything depends on it.
-    pub(super) fn look_up_spending(&mut self) {
+    pub(super) fn refresh_spending(&mut self) {
         if self.parts.settings.workflow.budget.day_usd.is_some() {
-            let looked_up = self.parts.purse.look_up(&self.job);
+            let looked_up = self.parts.purse.refresh(&self.job);
             self.warn_of_spending(looked_up);
         }
     }
 
     /// Returns what holds for the job's accounts and money.
-    pub(super) fn spending(&self) -> SpendContext<'_> {
+    pub(super) fn spend_context(&self) -> SpendContext<'_> {
         let settings = &self.parts.settings;
         SpendContext {
             quota: &settings.workflow.quota,
@@ -102,7 +102,9 @@ impl Dispatcher {
 
     /// Says at once that a resumed job waits for a usage limit, and how to try it now.
     pub(super) fn note_wait(&mut self) {
-        let Some(wait) = self.job.waits_for_limit(self.spending(), clock::now()) else { return };
+        let Some(wait) = self.job.waits_for_limit(self.spend_context(), clock::now()) else {
+            return;
+        };
         let note = format!("{wait}; `prodigy resume {} --now` tries it at once", self.parts.id);
         self.parts.note(&note);
     }
@@ -122,7 +124,7 @@ impl Dispatcher {
 }
 
 /// Returns whether something is known that has to be recorded although the run is over.
-pub(super) fn is_last_word(fact: &NewEvent) -> bool {
+pub(super) fn is_recorded_after_stop(fact: &NewEvent) -> bool {
     let is_worth_it =
         matches!(fact.event, Event::WorktreePreserved { .. } | Event::AgentUsage { .. });
     fact.item_id.is_some() && is_worth_it

@@ -78,8 +78,8 @@ impl Worker {
         let slot = self.slot.take()?;
         let reference = suspended_reference(&self.crew.job, id);
         let recorded = blocking(move || {
-            slot.record_over(&reference)?;
-            let snapshot = slot.recorded(&reference)?;
+            slot.save_over_ref(&reference)?;
+            let snapshot = slot.snapshot_at_ref(&reference)?;
             let base = slot.base().to_owned();
             Ok((slot, snapshot.map(|snapshot| (snapshot, base))))
         });
@@ -106,7 +106,7 @@ impl Worker {
         }
         self.kept.clone_from(&saved.kept);
         let base = saved.base.clone();
-        let workplace = self.workplace_at(identity.clone());
+        let workplace = self.step_context(identity.clone());
         workplace.resume_work(saved, is_as_left);
         self.is_resumed = true;
         Some(ResumedWork { workplace, base })

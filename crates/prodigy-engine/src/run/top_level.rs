@@ -46,11 +46,11 @@ impl TopLevelStep {
             TaskOutcome { input, fingerprint: None, note: None }
         };
         // However the step ended, it may have planted something.
-        if let Err(failure) = workplace.check_settings() {
+        if let Err(failure) = workplace.check_repo_guard() {
             return fail(failure, self.attempt, None);
         }
         let input = match finished {
-            StepOutcome::GoOn(done) => return self.done(done, look, scope, duration_ms).await,
+            StepOutcome::GoOn(done) => return self.complete(done, look, scope, duration_ms).await,
             StepOutcome::Skipped { when } => {
                 let name = step_label(&self.step);
                 JobInput::StepSkipped { step: self.path, id: self.step.id, name, when }
@@ -68,14 +68,14 @@ impl TopLevelStep {
     }
 
     /// Records what the step left behind, the worktree included.
-    async fn done(
+    async fn complete(
         self,
         done: StepCompletion,
         look: WorktreeProbe,
         mut scope: StepScope,
         duration_ms: u64,
     ) -> TaskOutcome {
-        let seen = match look.after().await {
+        let seen = match look.finish().await {
             Ok(seen) => seen,
             Err(failure) => {
                 let (step, attempt, log) = (self.path, done.attempt, done.log);
@@ -140,14 +140,14 @@ impl WorktreeProbe {
     async fn suspend(self, workplace: &Arc<StepContext>, step: &str) -> WorkSuspended {
         let now = self.tree.fingerprint();
         let is_untouched = now.is_ok_and(|now| now.matches(&self.before));
-        if is_untouched && !self.is_resumed && !workplace.progress().has_any() {
+        if is_untouched && !self.is_resumed && !workplace.progress().has_progress() {
             return WorkSuspended { step: Some(step.to_owned()), ..WorkSuspended::default() };
         }
         suspend_step(workplace, step, self.tree).await
     }
 
     /// Takes a snapshot of the worktree if anything in it changed.
-    async fn after(self) -> Result<WorktreeChange, Failure> {
+    async fn finish(self) -> Result<WorktreeChange, Failure> {
         let failed = |why: String| {
             let message = format!("the worktree cannot be recorded: {why}");
             Failure::new(ReasonCode::WorktreeError, message)

@@ -11,7 +11,7 @@ use crate::{
 
 /// Writes the checkpoint and the dead letters of a job that is over, if they do not say what its
 /// journal says. Whatever cannot be written is told.
-pub(super) fn restore(settings: &mut RunSettings, id: &JobId, job: &Job, lock: &JobLock) {
+pub(super) fn restore_views(settings: &mut RunSettings, id: &JobId, job: &Job, lock: &JobLock) {
     let stored = load_checkpoint::<Checkpoint>(&settings.layout, id).ok().flatten();
     if stored.is_none_or(|stored| !stored.is_readable() || stored.covers() != job.seq) {
         let segment = last_segment(&settings.layout, id);
@@ -20,9 +20,9 @@ pub(super) fn restore(settings: &mut RunSettings, id: &JobId, job: &Job, lock: &
             settings.reporter.note(&format!("warning: the checkpoint was not written: {error}"));
         }
     }
-    let opened = DeadLetterStore::open_held(&settings.layout, id, lock);
+    let opened = DeadLetterStore::open_locked(&settings.layout, id, lock);
     let problem = match &opened {
-        Ok(queue) => queue.unreadable().or(queue.behind()),
+        Ok(queue) => queue.read_error().or(queue.stale_reason()),
         Err(error) => Some(error),
     };
     if let Some(error) = problem {

@@ -20,7 +20,7 @@ impl Dispatcher {
     /// Begins to watch the user's checkout.
     ///
     /// If the process of an earlier run died, what changed since that began is told now.
-    pub(super) fn begin_watch(&mut self) -> Result<(), Error> {
+    pub(super) fn start_checkout_watch(&mut self) -> Result<(), Error> {
         let repo = &self.parts.settings.repo;
         let stored = read_bounded(&self.watch_file(), LIMIT)?;
         // One that cannot be read is only a chance missed to tell something.
@@ -35,53 +35,53 @@ impl Dispatcher {
             {
                 self.expect_merge(&target);
             }
-            let told = self.look_at_checkout();
+            let told = self.check_checkout();
             return self.append(told.into_iter().collect());
         }
-        match CheckoutBaseline::take(repo) {
+        match CheckoutBaseline::capture(repo) {
             Ok(tripwire) => {
                 self.parts.tripwire = Some(tripwire);
-                self.keep_watch();
+                self.save_checkout_watch();
             }
-            Err(error) => self.blind(&error),
+            Err(error) => self.disable_checkout_watch(&error),
         }
         Ok(())
     }
 
     /// Returns what has to be written before some facts are, if they end a phase or the run
     /// and the user's checkout changed meanwhile.
-    pub(super) fn watched(&mut self, facts: &[NewEvent]) -> Option<NewEvent> {
+    pub(super) fn checkout_changes_before(&mut self, facts: &[NewEvent]) -> Option<NewEvent> {
         let mut is_end = false;
         for fact in facts.iter().filter(|fact| fact.item_id.is_none()) {
             if let Event::WorktreeMerged { target, .. } = &fact.event {
                 self.expect_merge(target);
             }
-            is_end |= is_time_to_look(&fact.event);
+            is_end |= is_check_point(&fact.event);
         }
-        is_end.then(|| self.look_at_checkout()).flatten().map(NewEvent::from)
+        is_end.then(|| self.check_checkout()).flatten().map(NewEvent::from)
     }
 
     /// Takes over what the job's own merge has made of the checkout.
     fn expect_merge(&mut self, target: &str) {
         let Some(tripwire) = &mut self.parts.tripwire else { return };
         if let Err(error) = tripwire.expect_merge(target) {
-            self.blind(&error);
+            self.disable_checkout_watch(&error);
         }
     }
 
     /// Looks whether the user's checkout changed since the last look.
-    fn look_at_checkout(&mut self) -> Option<Event> {
-        let changes = match self.parts.tripwire.as_mut()?.check() {
+    fn check_checkout(&mut self) -> Option<Event> {
+        let changes = match self.parts.tripwire.as_mut()?.take_changes() {
             Ok(changes) => changes,
             Err(error) => {
-                self.blind(&error);
+                self.disable_checkout_watch(&error);
                 return None;
             }
         };
         if changes.is_empty() {
             return None;
         }
-        self.keep_watch();
+        self.save_checkout_watch();
         let mask = |value: Option<String>| value.map(|value| self.parts.mask.mask_str(&value));
         let masked = |change: CheckoutChange| CheckoutChange {
             what: change.what,
@@ -93,13 +93,13 @@ impl Dispatcher {
     }
 
     /// Stops watching: that something cannot be looked at is no reason to lose the job.
-    fn blind(&mut self, error: &git::Error) {
+    fn disable_checkout_watch(&mut self, error: &git::Error) {
         self.parts.tripwire = None;
         self.parts.note(&format!("warning: your checkout is not watched: {error}"));
     }
 
     /// Keeps what was seen for a run that takes up the job should this one die.
-    fn keep_watch(&mut self) {
+    fn save_checkout_watch(&mut self) {
         let Some(tripwire) = &self.parts.tripwire else { return };
         // Without it such a run tells less.
         if let Ok(json) = tripwire.to_json() {
@@ -122,7 +122,7 @@ pub(super) fn recover_checkout(
     job: &JobId,
     recorded: Option<&CheckoutUpdate>,
 ) -> Result<(), Error> {
-    let branch = super::perform::branch(job);
+    let branch = super::perform::job_branch(job);
     if let Some(message) = settings.repo.recover_checkout(&branch, recorded)?.message() {
         settings.reporter.note(&message);
     }
@@ -130,7 +130,7 @@ pub(super) fn recover_checkout(
 }
 
 /// Stops watching: until the job goes on the checkout is the user's alone.
-pub(super) fn forget(settings: &RunSettings, job: &JobId) {
+pub(super) fn delete_watch_state(settings: &RunSettings, job: &JobId) {
     // If it stays, the next run tells more than happened while it ran; it says so.
     std::fs::remove_file(watch_file(settings, job)).ok();
 }
@@ -141,7 +141,7 @@ fn watch_file(settings: &RunSettings, job: &JobId) -> PathBuf {
 
 /// Returns whether an event ends a phase or the run. The merge is not among the phases: the
 /// end of the run comes right after it.
-fn is_time_to_look(event: &Event) -> bool {
+fn is_check_point(event: &Event) -> bool {
     if let Event::PhaseCompleted { phase } = event {
         return *phase != PhaseName::Merge;
     }

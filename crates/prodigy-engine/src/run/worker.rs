@@ -24,12 +24,12 @@ use crate::{
     queue::{AttemptOutcome, Claim, FinishResponse, WorkQueue as _},
     step::{
         AttemptId, EffectTracker, PreviousFailures, StepOwner, SupervisorPool, SuspensionFlag,
-        worktree_fault,
+        worktree_failure,
     },
 };
 
 /// Takes attempts until there are no more.
-pub(super) async fn work(crew: Arc<WorkerContext>, agent: AgentId) {
+pub(super) async fn run_worker(crew: Arc<WorkerContext>, agent: AgentId) {
     let mut desk = Worker {
         crew,
         agent,
@@ -45,9 +45,9 @@ pub(super) async fn work(crew: Arc<WorkerContext>, agent: AgentId) {
         past: Arc::default(),
     };
     while let Some(claim) = desk.crew.queue.claim(agent).await {
-        desk.see_through(claim).await;
+        desk.process(claim).await;
     }
-    desk.leave().await;
+    desk.shutdown().await;
 }
 
 /// Where an agent works, and what it keeps between attempts.
@@ -85,7 +85,7 @@ struct AttemptEnd {
 
 impl Worker {
     /// Makes an attempt and does what becomes of it.
-    async fn see_through(&mut self, claim: Claim) {
+    async fn process(&mut self, claim: Claim) {
         let assignment = claim.assignment.clone();
         let ledger = assignment.ledger.clone();
         self.effects = Arc::new(EffectTracker::new(ledger, assignment.may_repeat));
@@ -94,12 +94,12 @@ impl Worker {
         self.allowance = assignment.allowance;
         self.past = Arc::new(PreviousFailures::new(assignment.setbacks.clone()));
         if let Some(conflict) = &assignment.conflict {
-            return self.resolve(claim, conflict).await;
+            return self.resolve_conflict(claim, conflict).await;
         }
         if let Some(handler) = &assignment.handler {
-            return self.handle_again(claim, handler).await;
+            return self.restart_handler(claim, handler).await;
         }
-        let over = self.attempt(&claim).await;
+        let over = self.run_attempt(&claim).await;
         let (id, left, is_clean) = (over.id, over.left, over.is_clean);
         let mut outcome = over.outcome;
         if left.as_ref().is_some_and(|left| left.is_untouched)
@@ -138,12 +138,12 @@ impl Worker {
             let failed = FailedAttempt { step: step.clone(), failure };
             settled = self.run_handler(claim, &name, failed, &mut remains, None).await;
         }
-        self.settle(settled, remains, is_done).await;
+        self.finish_attempt(settled, remains, is_done).await;
     }
 
     /// Does what becomes of an attempt that is settled; `is_done` says whether nothing of its
     /// branch is needed.
-    pub(super) async fn settle(
+    pub(super) async fn finish_attempt(
         &mut self,
         settled: FinishResponse,
         remains: AttemptRemains,
@@ -169,7 +169,7 @@ impl Worker {
             }
         };
         if failed {
-            self.crew.died(&id);
+            self.crew.mark_dead_lettered(&id);
         }
         if is_secured {
             return self.release_secured(failed, is_clean).await;
@@ -181,36 +181,36 @@ impl Worker {
             self.old = Some(RetiredBranch { branch, recorded: None });
         }
         let ended = WorktreeRelease { id, attempt, left, failed, clean: is_clean };
-        self.put_away(ended).await;
+        self.release_worktree(ended).await;
     }
 
-    pub(super) fn identity(&self, id: &ItemId, attempt: u32) -> StepOwner {
+    pub(super) fn step_owner(&self, id: &ItemId, attempt: u32) -> StepOwner {
         let item = AttemptId { id: id.clone(), agent: self.agent, attempt };
         StepOwner { job: self.crew.job.clone(), item: Some(item) }
     }
 
     /// Makes the worktree ready and runs the item's steps.
-    async fn attempt(&mut self, claim: &Claim) -> AttemptEnd {
+    async fn run_attempt(&mut self, claim: &Claim) -> AttemptEnd {
         let (place, number) = (claim.assignment.item, claim.assignment.attempt);
-        let fallback = ItemId::at(usize::try_from(place).unwrap_or_default() + 1, 1);
+        let fallback = ItemId::from_position(usize::try_from(place).unwrap_or_default() + 1, 1);
         let item = match self.crew.spool.read(usize::try_from(place).unwrap_or(usize::MAX)) {
             Ok(item) => item,
             Err(error) => return AttemptEnd::broken(fallback, error.to_string()),
         };
         let id = item.id.clone();
-        let identity = self.identity(&id, number);
+        let identity = self.step_owner(&id, number);
         let suspended = claim.assignment.suspended.as_deref();
         let ResumedWork { workplace, base } = match self.resume_work(&identity, suspended).await {
             Some(resumed) => resumed,
-            None => match self.begin_work(identity).await {
+            None => match self.prepare_worktree(identity).await {
                 Ok(begun) => begun,
-                Err(failure) => return self.not_begun(id, failure),
+                Err(failure) => return self.failed_start(id, failure),
             },
         };
         let attempt = AttemptRunner { crew: &self.crew, workplace: &workplace, item: &item, place };
         let mut ended = attempt::run(attempt).await;
-        let is_clean = ended.is_clean();
-        let mut left = match self.examine().await {
+        let is_clean = ended.left_no_processes();
+        let mut left = match self.inspect_worktree().await {
             Ok(left) => left,
             Err(failure) => {
                 ended.fail(failure);
@@ -219,8 +219,8 @@ impl Worker {
         };
         // An attempt that has nothing to keep starts over, in whichever worktree is free then.
         let is_untouched = left.as_ref().is_some_and(|left| left.is_untouched);
-        if ended.is_cut_off() && (!is_untouched || workplace.progress().has_any()) {
-            ended.keep(self.suspend(&id, &workplace).await);
+        if ended.is_suspended() && (!is_untouched || workplace.progress().has_progress()) {
+            ended.set_suspended_work(self.suspend(&id, &workplace).await);
         }
         if left.as_ref().is_some_and(|left| left.commits == 0 && left.head != base) {
             let message = "HEAD was left at a commit from before the item began";
@@ -241,14 +241,14 @@ impl Worker {
     }
 
     /// Makes the worktree ready for the first step of an item.
-    async fn begin_work(&mut self, identity: StepOwner) -> Result<ResumedWork, Failure> {
-        let workplace = self.workplace(identity, self.tip()).await?;
+    async fn prepare_worktree(&mut self, identity: StepOwner) -> Result<ResumedWork, Failure> {
+        let workplace = self.prepare_context(identity, self.tip()).await?;
         let base = self.base().map_err(|error| broken(error.to_string()))?;
         Ok(ResumedWork { workplace, base })
     }
 
     /// Returns the end of an attempt that could not begin.
-    fn not_begun(&self, id: ItemId, failure: Failure) -> AttemptEnd {
+    fn failed_start(&self, id: ItemId, failure: Failure) -> AttemptEnd {
         let mut over = AttemptEnd::failed(id, failure);
         if let Some(cut_off) = self.interruption.take() {
             over.outcome = AttemptOutcome::CutOff {
@@ -277,10 +277,10 @@ impl Worker {
     }
 
     /// Looks at what an attempt left behind.
-    pub(super) async fn examine(&mut self) -> Result<Option<WorktreeStatus>, Failure> {
+    pub(super) async fn inspect_worktree(&mut self) -> Result<Option<WorktreeStatus>, Failure> {
         let Some(mut slot) = self.slot.take() else { return Ok(None) };
         let (slot, left) = blocking(move || {
-            let left = slot.examine()?;
+            let left = slot.inspect()?;
             Ok((slot, left))
         })
         .await?;
@@ -292,12 +292,12 @@ impl Worker {
     pub(super) async fn discard(&mut self) {
         let Some(slot) = self.slot.take() else { return };
         if let Ok(Some(trash)) = blocking(move || slot.discard()).await {
-            self.crew.throw_away(trash);
+            self.crew.delete_later(trash);
         }
     }
 
     /// Puts everything away for good.
-    async fn leave(&mut self) {
+    async fn shutdown(&mut self) {
         self.supervisors.close().await;
         if self.is_suspended {
             // Whoever resumes the job goes on in it.
@@ -305,7 +305,7 @@ impl Worker {
         }
         self.discard().await;
         if let Some(old) = self.old.take() {
-            self.crew.forget(old);
+            self.crew.delete_branch_later(old);
         }
     }
 }
@@ -325,7 +325,7 @@ impl AttemptEnd {
 }
 
 /// Returns whether a failure leaves a worktree in which no process is at work.
-pub(super) fn is_orderly(failure: &Failure) -> bool {
+pub(super) fn leaves_no_processes(failure: &Failure) -> bool {
     // A check may have had more to say than why the step ended.
     !matches!(
         failure.cause.unwrap_or(failure.kind),
@@ -344,5 +344,5 @@ fn counted(commits: u64) -> String {
 }
 
 pub(super) fn broken(why: String) -> Failure {
-    worktree_fault(why)
+    worktree_failure(why)
 }

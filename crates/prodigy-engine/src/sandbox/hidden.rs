@@ -160,7 +160,11 @@ const OF_THE_MACHINE: &[&str] =
     &["/etc/shadow", "/etc/gshadow", "/etc/ssl/private", "/etc/kubernetes", "/etc/wireguard"];
 
 /// Hides what no step needs.
-pub(super) fn hide(view: &mut MountTable, env: &[(OsString, OsString)], needs: &SandboxAccess<'_>) {
+pub(super) fn hide_secrets(
+    view: &mut MountTable,
+    env: &[(OsString, OsString)],
+    needs: &SandboxAccess<'_>,
+) {
     for path in BLANK.iter().chain(OF_THE_MACHINE) {
         view.blank(Path::new(path));
     }

@@ -19,9 +19,9 @@ use prodigy_core::{diagnostic::Span, workflow::SandboxConfig};
 
 use crate::{
     git::CommitPaths,
-    process::{self, HelperCommand, Launch, ProcessStatus, quick},
+    process::{self, HelperCommand, Launch, ProcessStatus, run_helper},
 };
-pub use own::{AgentHome, sessions};
+pub use own::{AgentHome, sessions_dir};
 use view::MountTable;
 
 /// The options of `bwrap` that every sandbox has.
@@ -131,11 +131,11 @@ impl Sandbox {
             write: Vec::new(),
             read: Vec::new(),
         };
-        Self::find(&config, Path::new("/"), env).map(|sandbox| sandbox.program)
+        Self::detect(&config, Path::new("/"), env).map(|sandbox| sandbox.program)
     }
 
     /// Finds the program that makes sandboxes, and makes one to see that it can.
-    pub fn find(
+    pub fn detect(
         config: &SandboxConfig,
         checkout: &Path,
         env: &[(OsString, OsString)],
@@ -146,7 +146,7 @@ impl Sandbox {
                 let found = expanded(path, home.as_deref(), checkout).canonicalize();
                 let found =
                     found.map_err(|_| SandboxError::NoSuchPath { key, path: path.clone() })?;
-                if opens_the_kernel(&found) {
+                if exposes_kernel_fs(&found) {
                     return Err(SandboxError::KernelPath { key, path: path.clone() });
                 }
                 Ok(found)
@@ -177,7 +177,7 @@ impl Sandbox {
             stdin: &[],
             timeout: TRIAL,
         };
-        let output = quick(&trial).map_err(|error| refused(error.to_string()))?;
+        let output = run_helper(&trial).map_err(|error| refused(error.to_string()))?;
         if output.status == 0 {
             return Ok(());
         }
@@ -206,10 +206,10 @@ impl Sandbox {
         needs: &SandboxAccess<'_>,
     ) -> Result<Launch, ProcessStatus> {
         // In the sandbox nobody could tell that it is the program which is missing.
-        let program = process::startable(&launch)?;
+        let program = process::find_executable(&launch)?;
         let mut view = MountTable::default();
-        hidden::hide(&mut view, &launch.env, needs);
-        own::hide(&mut view, &launch.env, needs.agents);
+        hidden::hide_secrets(&mut view, &launch.env, needs);
+        own::hide_agent_homes(&mut view, &launch.env, needs.agents);
         view.read(needs.checkout);
         view.read(needs.common);
         view.read(needs.prodigy);
@@ -224,7 +224,7 @@ impl Sandbox {
             view.read(path);
         }
         if let Some(own) = &needs.own {
-            own::show(&mut view, &launch.env, own);
+            own::mount_agent_home(&mut view, &launch.env, own);
         }
         for path in &self.read {
             view.read(path);
@@ -234,13 +234,13 @@ impl Sandbox {
         }
         let mut argv = vec![self.program.clone().into_os_string()];
         argv.extend(self.beginning());
-        argv.extend(view.arguments(needs.empty));
+        argv.extend(view.bwrap_args(needs.empty));
         argv.extend(["--chdir".into(), launch.cwd.clone().into_os_string(), "--".into()]);
         argv.push(program.into_os_string());
         argv.extend(launch.argv.into_iter().skip(1));
         launch.argv = argv;
         launch.env.retain(|(name, value)| {
-            !REMOVED.iter().any(|removed| name == removed) || view.is_named(Path::new(value))
+            !REMOVED.iter().any(|removed| name == removed) || view.contains(Path::new(value))
         });
         for (name, value) in &mut launch.env {
             if name == "TMPDIR" {
@@ -252,7 +252,7 @@ impl Sandbox {
 }
 
 /// Returns whether a path is, holds or is below a file system of the kernel.
-fn opens_the_kernel(path: &Path) -> bool {
+fn exposes_kernel_fs(path: &Path) -> bool {
     ["/proc", "/sys"].iter().any(|kernel| {
         let kernel = Path::new(kernel);
         path.starts_with(kernel) || kernel.starts_with(path)

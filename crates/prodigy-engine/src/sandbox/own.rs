@@ -146,12 +146,16 @@ pub struct AgentHome {
 }
 
 /// Returns the directory below that of an agent which holds its sessions.
-pub fn sessions(kind: AgentKind) -> Option<&'static str> {
+pub fn sessions_dir(kind: AgentKind) -> Option<&'static str> {
     keeps(kind).map(|keeps| keeps.sessions)
 }
 
 /// Hides what agents keep: it is theirs.
-pub(super) fn hide(view: &mut MountTable, env: &[(OsString, OsString)], others: &[PathBuf]) {
+pub(super) fn hide_agent_homes(
+    view: &mut MountTable,
+    env: &[(OsString, OsString)],
+    others: &[PathBuf],
+) {
     let home = variable(env, "HOME").map(Path::new);
     for keeps in [&CLAUDE, &CODEX] {
         let below_home = [Some(keeps.directory), keeps.beside];
@@ -170,7 +174,11 @@ pub(super) fn hide(view: &mut MountTable, env: &[(OsString, OsString)], others: 
 }
 
 /// Shows an agent what it keeps.
-pub(super) fn show(view: &mut MountTable, env: &[(OsString, OsString)], own: &AgentHome) {
+pub(super) fn mount_agent_home(
+    view: &mut MountTable,
+    env: &[(OsString, OsString)],
+    own: &AgentHome,
+) {
     let Some(keeps) = keeps(own.kind) else { return };
     // It would make it itself. If it cannot be made, there is nothing to show.
     fs::create_dir_all(&own.directory).ok();
@@ -185,12 +193,12 @@ pub(super) fn show(view: &mut MountTable, env: &[(OsString, OsString)], own: &Ag
         }
         let name = entry.file_name();
         if name == keeps.account {
-            view.lend(entry.path(), from);
+            view.bind_writable(entry.path(), from);
         } else if name != keeps.sessions && keeps.rest.is_shown(&name) {
-            view.show(entry.path(), from);
+            view.bind_read_only(entry.path(), from);
         }
     }
-    view.lend(place.join(keeps.sessions), own.sessions.clone());
+    view.bind_writable(place.join(keeps.sessions), own.sessions.clone());
     let home = variable(env, "HOME").map(Path::new);
     if let (Some(beside), Some(home)) = (keeps.beside, home)
         && own.directory == home.join(keeps.directory)

@@ -50,18 +50,18 @@ impl MountTable {
     }
 
     /// Shows something below a place that is empty otherwise, unless something was said of it.
-    pub(super) fn show(&mut self, path: PathBuf, from: PathBuf) {
+    pub(super) fn bind_read_only(&mut self, path: PathBuf, from: PathBuf) {
         let seen = Mount { sight: MountMode::Read, from: Some(from) };
         self.named.entry(path).or_insert(seen);
     }
 
     /// Lets the step write to something that it sees below a place that is empty otherwise.
-    pub(super) fn lend(&mut self, path: PathBuf, from: PathBuf) {
+    pub(super) fn bind_writable(&mut self, path: PathBuf, from: PathBuf) {
         self.named.insert(path, Mount { sight: MountMode::Write, from: Some(from) });
     }
 
     /// Returns whether a path was named, other than to hide it.
-    pub(super) fn is_named(&self, path: &Path) -> bool {
+    pub(super) fn contains(&self, path: &Path) -> bool {
         self.named.get(path).is_some_and(|seen| seen.sight != MountMode::Blank)
     }
 
@@ -75,7 +75,7 @@ impl MountTable {
 
     /// Returns the arguments that make it so, with an empty file for files that are hidden.
     /// Parents come before what is in them.
-    pub(super) fn arguments(&self, empty: &Path) -> Vec<OsString> {
+    pub(super) fn bwrap_args(&self, empty: &Path) -> Vec<OsString> {
         let mut arguments = Vec::new();
         for (path, Mount { sight, from }) in &self.named {
             let parent = path.ancestors().skip(1).find_map(|above| self.named.get(above));
@@ -126,10 +126,10 @@ mod tests {
         view.blank(&root.join("home/work/other"));
         view.write(&root.join("home/work/other"));
         view.write(&root.join("nowhere"));
-        view.show(root.join("home/.ssh/config"), root.join("home/work"));
-        view.show(root.join("home/.ssh/keys"), root.join("home/work"));
-        view.lend(root.join("home/.ssh/known"), root.join("home/work/other"));
-        let arguments = view.arguments(Path::new("EMPTY")).join(std::ffi::OsStr::new(" "));
+        view.bind_read_only(root.join("home/.ssh/config"), root.join("home/work"));
+        view.bind_read_only(root.join("home/.ssh/keys"), root.join("home/work"));
+        view.bind_writable(root.join("home/.ssh/known"), root.join("home/work/other"));
+        let arguments = view.bwrap_args(Path::new("EMPTY")).join(std::ffi::OsStr::new(" "));
         let arguments = arguments.to_str().unwrap().replace(&*root.to_string_lossy(), "$ROOT");
         insta::assert_snapshot!(arguments.replace(" --", "\n--"), @"
         --tmpfs $ROOT

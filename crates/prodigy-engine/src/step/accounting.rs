@@ -6,7 +6,7 @@ use std::{
 };
 
 use prodigy_core::{
-    agent::{AgentCost, QuotaLimit, StreamState, TokenUsage, is_served},
+    agent::{AgentCost, QuotaLimit, StreamState, TokenUsage, was_served},
     event::{Event, QuotaPaused},
     failure::Failure,
     ids::hex,
@@ -37,13 +37,13 @@ impl UnknownCosts {
     }
 
     /// Returns the limit that keeps further agents from starting, if there is one.
-    pub(super) fn limit(&self) -> Option<QuotaLimit> {
+    pub(super) fn blocking_limit(&self) -> Option<QuotaLimit> {
         let stopped_by = self.stopped_by.lock().unwrap_or_else(PoisonError::into_inner);
         stopped_by.clone().map(QuotaLimit::unknown_cost)
     }
 
     /// Returns whether a cost that nobody knows stops the job.
-    fn stops(&self) -> bool {
+    fn stops_job(&self) -> bool {
         !self.budget.is_unlimited() && self.budget.on_unknown == OnUnknownCost::Stop
     }
 
@@ -52,7 +52,7 @@ impl UnknownCosts {
         if self.budget.is_unlimited() {
             return false;
         }
-        if self.stops() {
+        if self.stops_job() {
             let mut stopped_by = self.stopped_by.lock().unwrap_or_else(PoisonError::into_inner);
             stopped_by.get_or_insert_with(|| message.to_owned());
         }
@@ -71,7 +71,7 @@ pub(super) fn new_run_id() -> String {
 
 /// Says why a budget cannot be kept, and the way out.
 pub(crate) fn not_kept(name: &str, agent: Option<&dyn Agent>, tokens: TokenUsage) -> String {
-    let is_able = |ability| agent.is_none_or(|agent| agent.kind().is_able_to(ability));
+    let is_able = |ability| agent.is_none_or(|agent| agent.kind().supports(ability));
     let has_prices = agent.is_some_and(|agent| agent.prices().is_some());
     let agent = format!("the budget cannot be kept: agent `{name}`");
     if !is_able(Ability::Tokens) {
@@ -92,9 +92,13 @@ pub(crate) fn not_kept(name: &str, agent: Option<&dyn Agent>, tokens: TokenUsage
 
 impl AgentCall<'_> {
     /// Returns the run that is about to begin.
-    pub(super) fn run(&self, conversation: &AgentSession, heard: Option<&StreamState>) -> AgentRun {
+    pub(super) fn new_run(
+        &self,
+        conversation: &AgentSession,
+        heard: Option<&StreamState>,
+    ) -> AgentRun {
         let item = self.workplace.identity.item.as_ref();
-        let (before, before_usd) = conversation.before();
+        let (before, before_usd) = conversation.previous_usage();
         AgentRun {
             id: self.run_id.clone(),
             step: self.which.path().to_owned(),
@@ -128,43 +132,43 @@ impl AgentCall<'_> {
     }
 
     /// Tells what an agent used that was lost before it could be judged.
-    pub(super) fn tell_heard(&self, heard: &StreamState, cost: AgentCost) {
+    pub(super) fn emit_stream_usage(&self, heard: &StreamState, cost: AgentCost) {
         // One of which nothing was heard may not have been started.
         if heard.cost_usd().is_some() || !heard.usage().is_empty() {
             let model = heard.model().map(str::to_owned);
             // Whether it was turned away in the end is not known.
-            self.tell_usage(cost, heard.usage(), model, false);
+            self.emit_usage(cost, heard.usage(), model, false);
         }
     }
 
     /// Tells what an agent that ended used, and whether it was served.
-    pub(super) fn tell_report(
+    pub(super) fn emit_outcome_usage(
         &self,
         report: &AgentReport,
         cost: AgentCost,
         failure: Option<&Failure>,
     ) {
         let kind = failure.map(|failure| failure.kind);
-        let tells = self.agent.kind().is_able_to(Ability::Tokens);
-        let served = report.limit.is_none() && is_served(kind, report.usage, tells);
+        let tells = self.agent.kind().supports(Ability::Tokens);
+        let served = report.limit.is_none() && was_served(kind, report.usage, tells);
         if !tells || !report.usage.is_empty() {
             self.workplace.progress().note_served();
         }
-        self.tell_usage(cost, report.usage, report.model.clone(), served);
+        self.emit_usage(cost, report.usage, report.model.clone(), served);
     }
 
     /// Tells what the agent used and what that cost.
-    fn tell_usage(&self, cost: AgentCost, tokens: TokenUsage, model: Option<String>, served: bool) {
+    fn emit_usage(&self, cost: AgentCost, tokens: TokenUsage, model: Option<String>, served: bool) {
         let AgentCost { usd: cost_usd, estimated } = cost;
         let StepContext { tools, spent, .. } = self.workplace;
         *spent.lock().unwrap_or_else(PoisonError::into_inner) += cost_usd.unwrap_or_default();
         tools.budget.add(cost_usd.unwrap_or_default());
-        let stops = cost_usd.is_none() && tools.unknown_costs.stops();
+        let stops = cost_usd.is_none() && tools.unknown_costs.stops_job();
         let message = not_kept(self.name, Some(self.agent), tokens);
         let is_news = cost_usd.is_none() && tools.unknown_costs.add(self.name, &message);
         let (step, agent) = (self.which.path().to_owned(), self.name.to_owned());
         // That it does not say what it cost is worth a record: it was not for nothing.
-        self.workplace.tell(Event::AgentUsage {
+        self.workplace.emit(Event::AgentUsage {
             step: step.clone(),
             agent: agent.clone(),
             cost_usd,
@@ -176,10 +180,10 @@ impl AgentCall<'_> {
             run: Some(self.run_id.clone()),
         });
         if stops {
-            tools.tell(stop(message).into());
-        } else if is_news && self.agent.kind().is_able_to(Ability::Tokens) {
+            tools.emit(stop(message).into());
+        } else if is_news && self.agent.kind().supports(Ability::Tokens) {
             // `run` has warned of those that never tell anything.
-            self.workplace.tell(Event::AgentWarned { step, agent, message });
+            self.workplace.emit(Event::AgentWarned { step, agent, message });
         }
     }
 }

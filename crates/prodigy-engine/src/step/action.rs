@@ -18,11 +18,11 @@ use prodigy_core::{
 
 use super::{
     StepContext, StepScope,
-    ask::{AgentPrompt, ask},
-    external::{guarded, prompt_intent, script_intent},
+    ask::{AgentPrompt, run_agent},
+    external::{prompt_intent, run_with_effect, script_intent},
     fault::{file_failure, path_failure},
     foreach,
-    output::{ActionFailure, ActionOutput, ProcessLimits, judge},
+    output::{ActionFailure, ActionOutput, ProcessLimits, process_failure},
 };
 use crate::{
     process::{Launch, ProcessOutcome},
@@ -62,7 +62,7 @@ impl<'a> StepAttempt<'a> {
 /// Carries out a step's action once.
 ///
 /// An error carries the output that came before it, for handlers and logs.
-pub(super) async fn carry_out(
+pub(super) async fn run_action(
     workplace: &StepContext,
     step: &Step,
     scope: &mut StepScope,
@@ -70,33 +70,35 @@ pub(super) async fn carry_out(
 ) -> Result<ActionOutput, Box<ActionFailure>> {
     match &step.action {
         StepAction::Shell { script, program } => {
-            let bound = bind(script, &scope.vars).map_err(ActionFailure::bare)?;
+            let bound = bind_script(script, &scope.vars).map_err(ActionFailure::without_output)?;
             let (vars, intent) =
-                (&scope.vars, step.external().map(|_| script_intent(program, &bound)));
+                (&scope.vars, step.external_effect().map(|_| script_intent(program, &bound)));
             let key = workplace.effect_key(which.address, intent.as_deref());
             let which = StepAttempt { key: Some(&key), ..which };
-            let action = shell(workplace, step, vars, which, program, &bound);
-            Box::pin(guarded(workplace, step, vars, which, intent, action)).await
+            let action = run_shell(workplace, step, vars, which, program, &bound);
+            Box::pin(run_with_effect(workplace, step, vars, which, intent, action)).await
         }
         StepAction::Agent { agent, prompt, options } => {
             let prompt = prompt
                 .render(&scope.vars)
-                .map_err(|error| ActionFailure::bare(template(&error)))?;
+                .map_err(|error| ActionFailure::without_output(template_failure(&error)))?;
             let (vars, intent) =
-                (&scope.vars, step.external().map(|_| prompt_intent(agent, &prompt)));
+                (&scope.vars, step.external_effect().map(|_| prompt_intent(agent, &prompt)));
             let key = workplace.effect_key(which.address, intent.as_deref());
             let which = StepAttempt { key: Some(&key), ..which };
             let question = AgentPrompt { agent, prompt: &prompt, options };
-            let action = ask(workplace, step, vars, which, question);
-            Box::pin(guarded(workplace, step, vars, which, intent, action)).await
+            let action = run_agent(workplace, step, vars, which, question);
+            Box::pin(run_with_effect(workplace, step, vars, which, intent, action)).await
         }
         StepAction::WriteFile { path, content, format, mode, create_dirs } => {
-            workplace.check_place(workplace.tree.path()).map_err(ActionFailure::bare)?;
+            workplace
+                .verify_location(workplace.tree.path())
+                .map_err(ActionFailure::without_output)?;
             let file =
                 FileWrite { path, content, format: *format, mode: *mode, dirs: *create_dirs };
             file.write(workplace.tree.path(), &scope.vars)
                 .map(ActionOutput::text)
-                .map_err(ActionFailure::bare)
+                .map_err(ActionFailure::without_output)
         }
         StepAction::Foreach(each) => {
             Box::pin(foreach::run(workplace, step, each, scope, which)).await
@@ -105,7 +107,7 @@ pub(super) async fn carry_out(
 }
 
 /// Runs a shell command, as the action of a step or to list the values of a loop.
-pub(super) async fn shell(
+pub(super) async fn run_shell(
     workplace: &StepContext,
     step: &Step,
     vars: &Vars,
@@ -113,15 +115,18 @@ pub(super) async fn shell(
     program: &str,
     bound: &BoundScript,
 ) -> Result<ActionOutput, Box<ActionFailure>> {
-    let launch = prepare(workplace, step, vars, which).map_err(ActionFailure::bare)?;
+    let launch =
+        prepare_launch(workplace, step, vars, which).map_err(ActionFailure::without_output)?;
     let limits = ProcessLimits { timeout: launch.timeout, idle: launch.idle_timeout };
     let (slot, ended) = launch_script(workplace, launch, program, bound).await?;
-    let output = ActionOutput::of(slot, &ended);
-    match judge(&ended, &output, &limits) {
+    let output = ActionOutput::from_process(slot, &ended);
+    match process_failure(&ended, &output, &limits) {
         None => Ok(output),
-        Some(failure) => {
-            Err(ActionFailure::of(said(workplace, which.path(), failure), output, &ended.status))
-        }
+        Some(failure) => Err(ActionFailure::from_process(
+            apply_result_file(workplace, which.path(), failure),
+            output,
+            &ended.status,
+        )),
     }
 }
 
@@ -136,7 +141,7 @@ pub(super) async fn launch_script(
     launch.env.extend(bound.env.iter().map(|(name, value)| (name.into(), value.into())));
     let mut kept = Vec::new();
     for (name, content) in &bound.files {
-        let file = value_file(workplace, content).map_err(ActionFailure::bare)?;
+        let file = value_file(workplace, content).map_err(ActionFailure::without_output)?;
         launch.env.push((name.into(), file.path().into()));
         kept.push(file);
     }
@@ -144,19 +149,19 @@ pub(super) async fn launch_script(
 }
 
 /// Runs a script and returns all that it prints.
-pub async fn printed(
+pub async fn run_for_output(
     workplace: &StepContext,
     script: &Script,
     vars: &Vars,
     path: &str,
 ) -> Result<Vec<u8>, Failure> {
     let step = Step::shell(script.clone());
-    let bound = bind(script, vars)?;
+    let bound = bind_script(script, vars)?;
     let address = StepAddress::named(path);
     let which = StepAttempt::new(&address, 1, None);
-    let output = shell(workplace, &step, vars, which, "sh", &bound).await;
+    let output = run_shell(workplace, &step, vars, which, "sh", &bound).await;
     let output = output.map_err(|failed| failed.failure)?;
-    let file = tempfile::NamedTempFile::new_in(workplace.temporary());
+    let file = tempfile::NamedTempFile::new_in(workplace.temp_dir());
     let copied = file.and_then(|mut file| {
         output.copy_to(workplace, file.as_file_mut())?;
         fs::read(file.path())
@@ -165,16 +170,15 @@ pub async fn printed(
 }
 
 /// Makes a launch with everything but the program.
-pub(super) fn prepare(
+pub(super) fn prepare_launch(
     workplace: &StepContext,
     step: &Step,
     vars: &Vars,
     which: StepAttempt<'_>,
 ) -> Result<Launch, Failure> {
     let cwd = match &step.working_dir {
-        Some(directory) => {
-            workplace.directory(&directory.render(vars).map_err(|error| template(&error))?)?
-        }
+        Some(directory) => workplace
+            .directory(&directory.render(vars).map_err(|error| template_failure(&error))?)?,
         None => workplace.tree.path().to_owned(),
     };
     // A result belongs to one try only. One that cannot be removed is not a file, and not read.
@@ -203,7 +207,7 @@ pub(super) fn prepare(
 /// Puts a value that a script wants as a file into one.
 fn value_file(workplace: &StepContext, content: &str) -> Result<tempfile::NamedTempFile, Failure> {
     let write = || -> std::io::Result<tempfile::NamedTempFile> {
-        let mut file = tempfile::NamedTempFile::new_in(workplace.temporary())?;
+        let mut file = tempfile::NamedTempFile::new_in(workplace.temp_dir())?;
         file.write_all(content.as_bytes())?;
         file.flush()?;
         Ok(file)
@@ -214,8 +218,12 @@ fn value_file(workplace: &StepContext, content: &str) -> Result<tempfile::NamedT
 }
 
 /// Lets a step say itself why it failed, by writing `reason_code` to its result file.
-pub(super) fn said(workplace: &StepContext, step: &str, mut failure: Failure) -> Failure {
-    match named(workplace, step, &failure) {
+pub(super) fn apply_result_file(
+    workplace: &StepContext,
+    step: &str,
+    mut failure: Failure,
+) -> Failure {
+    match result_file_reason(workplace, step, &failure) {
         None => {}
         Some(Ok(kind)) => failure.kind = kind,
         Some(Err(why)) => {
@@ -227,7 +235,7 @@ pub(super) fn said(workplace: &StepContext, step: &str, mut failure: Failure) ->
 }
 
 /// Returns the reason that a step names in its result file, if it does, or why that is none.
-pub(super) fn named(
+pub(super) fn result_file_reason(
     workplace: &StepContext,
     step: &str,
     failure: &Failure,
@@ -244,17 +252,17 @@ pub(super) fn named(
     let text = store::read_bounded(&path, RESULT_LIMIT).ok()??;
     let said = serde_json::from_slice::<serde_json::Value>(&text).ok()?;
     let code = said.get("reason_code")?;
-    Some(ReasonCode::named(&code.as_str().map_or_else(|| code.to_string(), str::to_owned)))
+    Some(ReasonCode::parse(&code.as_str().map_or_else(|| code.to_string(), str::to_owned)))
 }
 
 /// Makes a failure of a template that could not be filled in.
-pub(super) fn template(error: &RenderError) -> Failure {
+pub(super) fn template_failure(error: &RenderError) -> Failure {
     Failure::new(ReasonCode::TemplateError, error.to_string())
 }
 
 /// Returns a script's values for a loop's list.
-pub(super) fn bind(script: &Script, vars: &Vars) -> Result<BoundScript, Failure> {
-    script.bind(vars).map_err(|error| template(&error))
+pub(super) fn bind_script(script: &Script, vars: &Vars) -> Result<BoundScript, Failure> {
+    script.bind(vars).map_err(|error| template_failure(&error))
 }
 
 /// A file that a step writes.
@@ -269,21 +277,21 @@ struct FileWrite<'a> {
 impl FileWrite<'_> {
     /// Writes the file and returns its path.
     fn write(&self, root: &Path, vars: &Vars) -> Result<String, Failure> {
-        let shown = self.path.render(vars).map_err(|error| template(&error))?;
-        let text = self.content.render(vars).map_err(|error| template(&error))?;
+        let shown = self.path.render(vars).map_err(|error| template_failure(&error))?;
+        let text = self.content.render(vars).map_err(|error| template_failure(&error))?;
         let text = self.formatted(text)?;
         let dirs = if self.dirs { MissingDirs::Create } else { MissingDirs::Refuse };
         let cannot = |error: &io::Error| format!("cannot write `{shown}`: {error}");
         let mut file = RootDir::open(root)
             .and_then(|root| root.create(Path::new(&shown), self.mode.unwrap_or(0o644), dirs))
             .map_err(|error| path_failure(&error, cannot))?;
-        self.fill(&mut file, text.as_bytes())
+        self.write_content(&mut file, text.as_bytes())
             .map_err(|error| file_failure(&error, &cannot(&error)))?;
         Ok(shown)
     }
 
     /// Writes the content to the open file.
-    fn fill(&self, file: &mut fs::File, bytes: &[u8]) -> io::Result<()> {
+    fn write_content(&self, file: &mut fs::File, bytes: &[u8]) -> io::Result<()> {
         file.write_all(bytes)?;
         match self.mode {
             Some(mode) => file.set_permissions(fs::Permissions::from_mode(mode)),

@@ -19,7 +19,7 @@ use crate::{agent::AgentReport, git::WorktreeFingerprint};
 const VIOLATIONS: usize = 3;
 
 /// Returns an answer as data: what the agent gave in this form, or else its text read as JSON.
-pub(super) fn data(
+pub(super) fn answer_data(
     workplace: &StepContext,
     report: &AgentReport,
     output: &ActionOutput,
@@ -37,7 +37,7 @@ pub(super) fn data(
         );
         return Err(Failure::new(ReasonCode::OutputTooLarge, message));
     }
-    let text = output.whole(workplace, CaptureStream::Stdout);
+    let text = output.read_all(workplace, CaptureStream::Stdout);
     parsed(&text.map_err(|why| Failure::new(ReasonCode::OutputUnparseable, why))?)
 }
 
@@ -50,8 +50,8 @@ fn parsed(text: &str) -> Result<Value, Failure> {
 
 /// Checks an answer against the schema that was asked for, whatever the agent says of it, and
 /// returns it in that form.
-pub(super) fn checked(value: &Value, schema: &OutputSchema) -> Result<String, Failure> {
-    schema.check(value).map_err(|violations| {
+pub(super) fn validate_answer(value: &Value, schema: &OutputSchema) -> Result<String, Failure> {
+    schema.validate(value).map_err(|violations| {
         let shown: Vec<String> =
             violations.iter().take(VIOLATIONS).map(ToString::to_string).collect();
         let message = format!("the answer does not satisfy `output_schema`: {}", shown.join("; "));
@@ -68,10 +68,10 @@ pub(super) struct WorktreeBaseline {
 
 impl WorktreeBaseline {
     /// Looks at the worktree. One that the agent changed before it was cut off is not as it was.
-    pub(super) fn of(workplace: &StepContext, action: Option<&str>) -> Self {
+    pub(super) fn capture(workplace: &StepContext, action: Option<&str>) -> Self {
         let begun = action.and_then(|action| workplace.progress().begin(action));
         let is_changed = begun.is_some_and(|begun| begun.has_changes);
-        Self { seen: if is_changed { None } else { look(workplace) } }
+        Self { seen: if is_changed { None } else { worktree_state(workplace) } }
     }
 
     /// Notes that an agent which is cut off has changed the worktree, unless it has not.
@@ -83,7 +83,8 @@ impl WorktreeBaseline {
 
     /// Returns whether it is certain that nothing was changed since.
     pub(super) fn is_unchanged(&self, workplace: &StepContext) -> bool {
-        let Some(((head, files), (head_now, files_now))) = self.seen.as_ref().zip(look(workplace))
+        let Some(((head, files), (head_now, files_now))) =
+            self.seen.as_ref().zip(worktree_state(workplace))
         else {
             return false;
         };
@@ -92,14 +93,14 @@ impl WorktreeBaseline {
 }
 
 /// Returns the commit that a worktree is at, and what its files look like.
-fn look(workplace: &StepContext) -> Option<(String, WorktreeFingerprint)> {
+fn worktree_state(workplace: &StepContext) -> Option<(String, WorktreeFingerprint)> {
     Some((workplace.tree.head().ok()?, workplace.tree.fingerprint().ok()?))
 }
 
 /// Returns whether a step is there to change something, as far as one can tell.
 ///
 /// Where the answer is what counts, it is for others to say whether it is good.
-pub(super) fn needs_a_change(step: &Step, path: &str) -> bool {
+pub(super) fn expects_change(step: &Step, path: &str) -> bool {
     let is_judge = path.rsplit('.').nth(1) == Some("validate");
     let asks_for_form = match &step.action {
         StepAction::Agent { options, .. } => options.output_schema.is_some(),
@@ -110,7 +111,11 @@ pub(super) fn needs_a_change(step: &Step, path: &str) -> bool {
 }
 
 /// Returns what an agent was not allowed to do, for people, and the way out for its kind.
-pub(super) fn denied(denied: &[DeniedTool], kind: AgentKind, is_confined: bool) -> Option<String> {
+pub(super) fn denied_tools_message(
+    denied: &[DeniedTool],
+    kind: AgentKind,
+    is_confined: bool,
+) -> Option<String> {
     let DeniedTool { tool, about } = denied.first()?;
     let about = if about.is_empty() { String::new() } else { format!(" ({about})") };
     let others = match denied.len() {
@@ -137,7 +142,7 @@ mod tests {
             json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}});
         let schema = OutputSchema::parse(&schema).unwrap();
         let value = structured.map_or_else(|| parsed(output), Ok);
-        match value.and_then(|value| checked(&value, &schema)) {
+        match value.and_then(|value| validate_answer(&value, &schema)) {
             Ok(answer) => answer,
             Err(failure) => format!("{}: {}", failure.kind, failure.message),
         }
@@ -164,7 +169,7 @@ mod tests {
     #[test]
     fn what_was_denied_is_named_with_the_way_out() {
         let of = |about: &str| DeniedTool { tool: "Bash".to_owned(), about: about.to_owned() };
-        let denied = |what: &[DeniedTool], kind| denied(what, kind, false);
+        let denied = |what: &[DeniedTool], kind| denied_tools_message(what, kind, false);
         assert_eq!(denied(&[], AgentKind::Claude), None);
         insta::assert_snapshot!(denied(&[of("")], AgentKind::Claude).unwrap(), @"it was not allowed to use `Bash`; `allowed_tools` can allow it");
         insta::assert_snapshot!(denied(&[of("git commit"), of("x")], AgentKind::Simulated).unwrap(), @"it was not allowed to use `Bash` (git commit), and 1 more; `allowed_tools` can allow it");

@@ -14,12 +14,14 @@ use prodigy_core::{
 
 use super::{
     StepContext, accounting,
-    action::{StepAttempt, named, prepare, said, template},
+    action::{
+        StepAttempt, apply_result_file, prepare_launch, result_file_reason, template_failure,
+    },
     answer::{self, WorktreeBaseline},
     confine::ConfinedAgent,
     fault::file_failure,
-    flow::stopped,
-    output::{ActionFailure, ActionOutput, ProcessLimits, judge},
+    flow::cancelled_failure,
+    output::{ActionFailure, ActionOutput, ProcessLimits, process_failure},
     session::AgentSession,
     telling::{AgentEventEmitter, AgentListener},
 };
@@ -57,44 +59,45 @@ pub(super) struct AgentCall<'a> {
 }
 
 /// Gives a prompt to an agent.
-pub(super) async fn ask(
+pub(super) async fn run_agent(
     workplace: &StepContext,
     step: &Step,
     vars: &Vars,
     which: StepAttempt<'_>,
     question: AgentPrompt<'_>,
 ) -> Result<ActionOutput, Box<ActionFailure>> {
-    if let Some(cut_off) = workplace.no_more_agents() {
+    if let Some(cut_off) = workplace.agent_start_blocked() {
         workplace.interruption.set(cut_off);
-        return Err(ActionFailure::bare(stopped()));
+        return Err(ActionFailure::without_output(cancelled_failure()));
     }
-    let mut asking =
-        AgentCall::new(workplace, step, vars, which, question).map_err(ActionFailure::bare)?;
-    let mut launch = prepare(workplace, step, vars, which).map_err(ActionFailure::bare)?;
+    let mut asking = AgentCall::new(workplace, step, vars, which, question)
+        .map_err(ActionFailure::without_output)?;
+    let mut launch =
+        prepare_launch(workplace, step, vars, which).map_err(ActionFailure::without_output)?;
     if workplace.tools.sandbox.is_some() {
         // Without it claude skips no permissions for root.
         launch.env.push(("IS_SANDBOX".into(), "1".into()));
     }
     let conversation =
         AgentSession::open(workplace, asking.agent, which.path(), &launch.cwd, &launch.env);
-    asking.tell_the_past(&conversation);
-    let scratch = tempfile::tempdir_in(workplace.temporary()).map_err(|error| {
+    asking.add_history(&conversation);
+    let scratch = tempfile::tempdir_in(workplace.temp_dir()).map_err(|error| {
         let message = format!("cannot make a temporary directory: {error}");
-        ActionFailure::bare(file_failure(&error, &message))
+        ActionFailure::without_output(file_failure(&error, &message))
     })?;
-    let before = WorktreeBaseline::of(workplace, which.action);
-    let heard = asking.fill(&mut launch, &conversation, scratch.path())?;
+    let before = WorktreeBaseline::capture(workplace, which.action);
+    let heard = asking.prepare_launch(&mut launch, &conversation, scratch.path())?;
     let limits = ProcessLimits { timeout: launch.timeout, idle: launch.idle_timeout };
     let (cwd, transcript) = (launch.cwd.clone(), launch.stream);
     let resumed = conversation.session().resume;
-    let run = asking.run(&conversation, heard.as_ref());
+    let run = asking.new_run(&conversation, heard.as_ref());
     let teller = AgentEventEmitter::new(workplace, which.path(), asking.name, resumed);
     let mut ear = AgentListener::new(heard, teller, &run.id, launch.grace);
     let confined = asking.confined(&run);
-    let listened = workplace.listen(launch, confined, &mut |piece| ear.hear(piece)).await;
+    let listened = workplace.launch_agent(launch, confined, &mut |piece| ear.feed(piece)).await;
     let listened = listened.map(|(slot, ended)| {
-        let has_lingered = ear.has_lingered(&ended, &limits);
-        (slot, if has_lingered { ended.by_itself() } else { ended })
+        let has_lingered = ear.ended_after_result(&ended, &limits);
+        (slot, if has_lingered { ended.into_clean_exit() } else { ended })
     });
     let heard = ear.finish();
     let (slot, ended) = match listened {
@@ -102,13 +105,13 @@ pub(super) async fn ask(
         Err(lost) => {
             if let Some(heard) = &heard {
                 let cost = asking.cost(Some(heard), None);
-                asking.tell_heard(heard, cost);
-                conversation.lose(heard, cost.usd);
+                asking.emit_stream_usage(heard, cost);
+                conversation.close_interrupted(heard, cost.usd);
             }
             return Err(lost);
         }
     };
-    let mut report = asking.agent.report(&AgentExit {
+    let mut report = asking.agent.evaluate(&AgentExit {
         ended: &ended,
         heard: heard.as_ref(),
         cwd: &cwd,
@@ -116,24 +119,25 @@ pub(super) async fn ask(
         wants_structured: asking.options.output_schema.is_some(),
         now: clock::now(),
     });
-    let mut output = ActionOutput { transcript, agent: true, ..ActionOutput::of(slot, &ended) };
+    let mut output =
+        ActionOutput { transcript, agent: true, ..ActionOutput::from_process(slot, &ended) };
     output.instead = (!report.is_printed).then(|| report.output.clone());
-    let cut_off = cut_off(&ended, &output, &limits).or_else(|| report.failure.clone());
+    let cut_off = interruption_failure(&ended, &output, &limits).or_else(|| report.failure.clone());
     let failure = cut_off.or_else(|| asking.fault(step, &before, &report, &mut output));
     let named = failure.as_ref().and_then(|failure| asking.named_limit(failure));
     report.limit = report.limit.or(named);
-    let failure = failure.map(|failure| said(workplace, which.path(), failure));
+    let failure = failure.map(|failure| apply_result_file(workplace, which.path(), failure));
     let cost = asking.cost(heard.as_ref(), Some(&ended));
     conversation.close(&report, cost.usd, failure.as_ref());
-    asking.tell_report(&report, cost, failure.as_ref());
+    asking.emit_outcome_usage(&report, cost, failure.as_ref());
     if let Some(limit) = report.limit {
         before.note_changes(workplace, which.action);
-        workplace.interruption.set(SuspensionCause::Limit(asking.explained(limit)));
-        return Err(ActionFailure::of(stopped(), output, &ended.status));
+        workplace.interruption.set(SuspensionCause::Limit(asking.with_access_hint(limit)));
+        return Err(ActionFailure::from_process(cancelled_failure(), output, &ended.status));
     }
     match failure {
         None => Ok(output),
-        Some(failure) => Err(ActionFailure::of(failure, output, &ended.status)),
+        Some(failure) => Err(ActionFailure::from_process(failure, output, &ended.status)),
     }
 }
 
@@ -150,10 +154,11 @@ impl<'a> AgentCall<'a> {
             let message = format!("no agent named `{name}` is configured");
             return Err(Failure::new(ReasonCode::SpawnFailed, message));
         };
-        let options = agent.options().map_or_else(|| options.clone(), |own| options.over(own));
+        let options =
+            agent.options().map_or_else(|| options.clone(), |own| options.with_defaults(own));
         let options = step.with_commit_rules(agent.kind(), options);
         let system_prompt = options.system_prompt.as_ref().map(|text| text.render(vars));
-        let system_prompt = system_prompt.transpose().map_err(|error| template(&error))?;
+        let system_prompt = system_prompt.transpose().map_err(|error| template_failure(&error))?;
         let prompt = prompt.to_owned();
         let agent = agent.as_ref();
         let run_id = accounting::new_run_id();
@@ -161,17 +166,17 @@ impl<'a> AgentCall<'a> {
     }
 
     /// Adds what the agent should know of earlier tries.
-    fn tell_the_past(&mut self, conversation: &AgentSession) {
-        if !conversation.is_kept() {
+    fn add_history(&mut self, conversation: &AgentSession) {
+        if !conversation.is_resumable() {
             return;
         }
         // A session that goes on knows what a command stands for, so its name is enough; and
         // claude hears nothing new in a system prompt then.
-        if let Some(cut_off) = conversation.told() {
+        if let Some(cut_off) = conversation.resume_notice() {
             self.prompt = format!("{cut_off}\n\n{}", self.prompt);
             return;
         }
-        let Some(failed) = self.workplace.past.told(self.which.path()) else { return };
+        let Some(failed) = self.workplace.past.prompt_text(self.which.path()) else { return };
         // The rest of a command is its argument, so what is said besides has another place.
         if self.prompt.trim_start().starts_with('/') {
             let own = self.system_prompt.take().into_iter();
@@ -182,18 +187,18 @@ impl<'a> AgentCall<'a> {
     }
 
     /// Puts the process of the agent into a launch, and returns whoever listens to it.
-    fn fill(
+    fn prepare_launch(
         &self,
         launch: &mut Launch,
         conversation: &AgentSession,
         scratch: &Path,
     ) -> Result<Option<StreamState>, Box<ActionFailure>> {
-        let allowance = self.workplace.allowance.map(|it| it.after(self.workplace.spent()));
-        let left = allowance.map(ItemBudget::left).transpose();
+        let allowance = self.workplace.allowance.map(|it| it.with_spend(self.workplace.spent()));
+        let left = allowance.map(ItemBudget::remaining).transpose();
         let left = left.map_err(|message| {
-            ActionFailure::bare(Failure::new(ReasonCode::BudgetExceeded, message))
+            ActionFailure::without_output(Failure::new(ReasonCode::BudgetExceeded, message))
         })?;
-        let is_untrusted = self.leaves_out_settings()?;
+        let is_untrusted = self.ignores_settings()?;
         let asked = self.agent.launch(&AgentRequest {
             prompt: &self.prompt,
             program: &self.workplace.tools.program,
@@ -214,18 +219,18 @@ impl<'a> AgentCall<'a> {
             is_confined: self.workplace.tools.sandbox.is_some(),
             is_untrusted,
         });
-        let asked = asked.map_err(ActionFailure::bare)?;
+        let asked = asked.map_err(ActionFailure::without_output)?;
         launch.argv = asked.argv;
         launch.stdin = asked.stdin;
         launch.env.extend(asked.env);
         launch.stream = asked.dialect.is_some();
-        Ok(asked.dialect.map(|dialect| conversation.listener(dialect)))
+        Ok(asked.dialect.map(|dialect| conversation.stream_state(dialect)))
     }
 
     /// Returns whether the agent runs without the settings of the worktree, which the user does not
     /// trust. A file that the user was not told of when the run began was changed by the job: that
     /// is worth a warning.
-    fn leaves_out_settings(&self) -> Result<bool, Box<ActionFailure>> {
+    fn ignores_settings(&self) -> Result<bool, Box<ActionFailure>> {
         if self.agent.kind() != AgentKind::Claude {
             return Ok(false);
         }
@@ -242,10 +247,13 @@ impl<'a> AgentCall<'a> {
                 "the command of the prompt is left out with {names}, which you have not trusted; \
                  `prodigy trust` trusts the content that is committed"
             );
-            return Err(ActionFailure::bare(Failure::new(ReasonCode::PermissionDenied, message)));
+            return Err(ActionFailure::without_output(Failure::new(
+                ReasonCode::PermissionDenied,
+                message,
+            )));
         }
         if !untrusted.iter().all(|file| trusted.is_announced(file)) {
-            self.workplace.tell(Event::AgentWarned {
+            self.workplace.emit(Event::AgentWarned {
                 step: self.which.path().to_owned(),
                 agent: self.name.to_owned(),
                 message: format!("ran without {names}, which you have not trusted"),
@@ -270,8 +278,8 @@ impl<'a> AgentCall<'a> {
     ) -> Option<Failure> {
         let schema = self.options.output_schema.as_ref().filter(|_| report.limit.is_none());
         let answer = schema.map(|schema| {
-            let value = answer::data(self.workplace, report, output)?;
-            answer::checked(&value, schema)
+            let value = answer::answer_data(self.workplace, report, output)?;
+            answer::validate_answer(&value, schema)
         });
         if self.options.is_judge
             && let Some(verdict) = &report.structured
@@ -295,13 +303,13 @@ impl<'a> AgentCall<'a> {
         report: &AgentReport,
     ) -> Option<Failure> {
         let is_confined = self.workplace.tools.sandbox.is_some();
-        let message = answer::denied(&report.denied, self.agent.kind(), is_confined)?;
-        let is_needed = answer::needs_a_change(step, self.which.path());
+        let message = answer::denied_tools_message(&report.denied, self.agent.kind(), is_confined)?;
+        let is_needed = answer::expects_change(step, self.which.path());
         if is_needed && before.is_unchanged(self.workplace) {
             let message = format!("the agent changed nothing: {message}");
             return Some(Failure::new(ReasonCode::PermissionDenied, message));
         }
-        self.workplace.tell(Event::AgentWarned {
+        self.workplace.emit(Event::AgentWarned {
             step: self.which.path().to_owned(),
             agent: self.name.to_owned(),
             message,
@@ -313,16 +321,20 @@ impl<'a> AgentCall<'a> {
     /// it in words of their own, and what their models write is not about the account.
     fn named_limit(&self, failure: &Failure) -> Option<QuotaLimit> {
         let is_program = self.agent.kind() == AgentKind::Command;
-        let named = is_program.then(|| named(self.workplace, self.which.path(), failure)).flatten();
+        let named = is_program
+            .then(|| result_file_reason(self.workplace, self.which.path(), failure))
+            .flatten();
         match named {
-            Some(Ok(ReasonCode::QuotaExhausted)) => Some(QuotaLimit::without_end(&failure.message)),
+            Some(Ok(ReasonCode::QuotaExhausted)) => {
+                Some(QuotaLimit::without_reset(&failure.message))
+            }
             Some(Ok(ReasonCode::AuthFailed)) => Some(QuotaLimit::no_access(&failure.message)),
             Some(Ok(_) | Err(_)) | None => None,
         }
     }
 
     /// Adds to an account that cannot be used whose it is, and the way out.
-    fn explained(&self, limit: QuotaLimit) -> QuotaLimit {
+    fn with_access_hint(&self, limit: QuotaLimit) -> QuotaLimit {
         let message = match limit.kind {
             QuotaKind::Usage | QuotaKind::Credits | QuotaKind::UnknownCost => return limit,
             QuotaKind::Access => format!(
@@ -340,14 +352,14 @@ impl<'a> AgentCall<'a> {
 ///
 /// That explains more than what it managed to say before it. One that was ended for what it
 /// said has said why.
-fn cut_off(
+fn interruption_failure(
     ended: &ProcessOutcome,
     output: &ActionOutput,
     limits: &ProcessLimits,
 ) -> Option<Failure> {
     match ended.ended_by {
         Some(TerminationReason::Timeout | TerminationReason::Idle | TerminationReason::Stop) => {
-            judge(ended, output, limits)
+            process_failure(ended, output, limits)
         }
         Some(TerminationReason::Listener) | None => None,
     }

@@ -9,10 +9,10 @@ use prodigy_core::{
     event::Event,
     failure::Failure,
     mask::Mask,
-    workflow::{AutoCommit, Step, StepAction, filled_label},
+    workflow::{AutoCommit, Step, StepAction, rendered_label},
 };
 
-use super::{StepContext, StepScope, fault::fault, flow::StepTask};
+use super::{StepContext, StepScope, fault::infrastructure_failure, flow::StepTask};
 use crate::git::{self, CommitResult, CommitScope, UncommittedFile};
 
 /// The files that commits of ours leave out.
@@ -53,7 +53,7 @@ impl StepContext {
         if self.auto_commit(task.step) != AutoCommit::StepChanges || is_known {
             return Ok(());
         }
-        self.check_settings()?;
+        self.check_repo_guard()?;
         let tree = self.tree.clone();
         let files = blocking(move || tree.uncommitted_files()).await?;
         self.commit_rules.before().insert(task.path().to_owned(), files.into());
@@ -77,7 +77,7 @@ impl StepContext {
     }
 
     /// Commits what a step left uncommitted, if it is to be committed.
-    pub(super) async fn commit_left(
+    pub(super) async fn commit_uncommitted(
         &self,
         task: StepTask<'_>,
         scope: &StepScope,
@@ -87,14 +87,14 @@ impl StepContext {
             AutoCommit::StepChanges => self.commit_rules.before().get(task.path()).cloned(),
             AutoCommit::Everything => None,
         };
-        self.check_settings()?;
-        let label = filled_label(task.step, &scope.vars);
+        self.check_repo_guard()?;
+        let label = rendered_label(task.step, &scope.vars);
         let label = Mask::new(self.tools.masked.iter().cloned()).mask_str(&label);
         let message = format!("{label}\n\n{}\n", self.identity.trailer());
         let (tree, kept) = (self.tree.clone(), self.commit_rules.kept.clone());
         let committed = blocking(move || {
             let before = before.as_deref().unwrap_or_default();
-            tree.commit_left(&message, CommitScope { before, kept: &kept })
+            tree.commit_uncommitted(&message, CommitScope { before, kept: &kept })
         });
         let committed = committed.await.map_err(|failure| {
             let Failure { kind, message, .. } = failure;
@@ -117,7 +117,7 @@ impl StepContext {
             StepAction::WriteFile { .. } => "write_file".to_owned(),
             StepAction::Foreach(_) => "foreach".to_owned(),
         };
-        self.tell(Event::AgentWarned { step: task.path().to_owned(), agent, message });
+        self.emit(Event::AgentWarned { step: task.path().to_owned(), agent, message });
     }
 }
 
@@ -126,7 +126,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, git::Error> + Send + 'static,
 ) -> Result<T, Failure> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| fault(&error)),
-        Err(error) => Err(fault(&error)),
+        Ok(done) => done.map_err(|error| infrastructure_failure(&error)),
+        Err(error) => Err(infrastructure_failure(&error)),
     }
 }

@@ -44,7 +44,7 @@ impl BudgetGate {
     }
 
     /// Returns the budget that is spent, if one is: no agent may start then.
-    pub(super) fn overspent(&self) -> Option<BudgetOverrun> {
+    pub(super) fn exceeded_budget(&self) -> Option<BudgetOverrun> {
         let mut spent = self.spent();
         if self.budget.day_usd.is_some() {
             let job_usd = spent.job_usd;

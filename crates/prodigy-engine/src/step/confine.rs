@@ -8,7 +8,7 @@ use std::{ffi::OsString, fs, path::PathBuf, time::Duration};
 
 use prodigy_core::{failure::Failure, ids::safe_name};
 
-use super::{StepContext, fault::fault};
+use super::{StepContext, fault::infrastructure_failure};
 use crate::{
     agent::Agent,
     process::{CapturedOutput, Launch, ProcessOutcome, ProcessStatus},
@@ -39,7 +39,7 @@ pub(super) struct ConfinedAgent<'a> {
 impl StepContext {
     /// Puts a launch into the sandbox, if it belongs there; returns how it ended if it cannot
     /// even begin.
-    pub(super) fn confine(
+    pub(super) fn sandbox_launch(
         &self,
         launch: Launch,
         agent: Option<ConfinedAgent<'_>>,
@@ -48,21 +48,21 @@ impl StepContext {
         if agent.is_none() && self.identity.item.is_none() {
             return Ok(Ok(launch));
         }
-        let commit = self.tree.commit_paths().map_err(|error| fault(&error))?;
+        let commit = self.tree.commit_paths().map_err(|error| infrastructure_failure(&error))?;
         let repo = self.tree.repo();
         let empty = self.tools.state.join("empty");
         if !empty.exists() {
-            fs::File::create(&empty).map_err(|error| fault(&error))?;
+            fs::File::create(&empty).map_err(|error| infrastructure_failure(&error))?;
         }
         let agents = self.tools.agents.values();
-        let agents: Vec<_> = agents.filter_map(|agent| agent.directory(&launch.env)).collect();
-        let own = agent.map(|it| self.own(it, &launch.env)).transpose()?.flatten();
+        let agents: Vec<_> = agents.filter_map(|agent| agent.config_dir(&launch.env)).collect();
+        let own = agent.map(|it| self.agent_home(it, &launch.env)).transpose()?.flatten();
         let needs = SandboxAccess {
             checkout: repo.root(),
             common: repo.common_dir(),
             worktree: self.tree.path(),
             commit: &commit,
-            temporary: &self.temporary(),
+            temporary: &self.temp_dir(),
             empty: &empty,
             home: self.tools.layout.home(),
             prodigy: &self.tools.program,
@@ -74,34 +74,34 @@ impl StepContext {
     }
 
     /// Returns what an agent in the sandbox has of its own.
-    fn own(
+    fn agent_home(
         &self,
         confined: ConfinedAgent<'_>,
         env: &[(OsString, OsString)],
     ) -> Result<Option<AgentHome>, Failure> {
         let ConfinedAgent { agent, step, .. } = confined;
-        let (directory, kept) = (agent.directory(env), self.kept_for(agent, step));
+        let (directory, kept) = (agent.config_dir(env), self.session_dir(agent, step));
         let (Some(directory), Some(kept)) = (directory, kept) else { return Ok(None) };
         let kind = agent.kind();
-        let Some(sessions) = sandbox::sessions(kind).map(|name| kept.join(name)) else {
+        let Some(sessions) = sandbox::sessions_dir(kind).map(|name| kept.join(name)) else {
             return Ok(None);
         };
-        store::create_dir(&sessions).map_err(|error| fault(&error))?;
+        store::create_dir(&sessions).map_err(|error| infrastructure_failure(&error))?;
         Ok(Some(AgentHome { kind, directory, sessions }))
     }
 
     /// Returns where the sessions of an agent are kept for it, if it is in the sandbox: what an
     /// agent leaves in its own directory is read by those outside.
-    pub(super) fn kept_for(&self, agent: &dyn Agent, step: &str) -> Option<PathBuf> {
+    pub(super) fn session_dir(&self, agent: &dyn Agent, step: &str) -> Option<PathBuf> {
         self.tools.sandbox.as_ref()?;
         // What one step leaves is read by nobody else.
         let [item, step] = [self.identity.item_name(), step].map(safe_name);
-        Some(self.tools.state.join("agents").join(item).join(step).join(agent.kind().word()))
+        Some(self.tools.state.join("agents").join(item).join(step).join(agent.kind().as_str()))
     }
 
     /// Returns how an agent ended: what the sandbox reports as a code of its own is the signal
     /// that ended the agent.
-    pub(super) fn unconfined(&self, mut ended: ProcessOutcome) -> ProcessOutcome {
+    pub(super) fn restore_signal_status(&self, mut ended: ProcessOutcome) -> ProcessOutcome {
         if let (Some(_), ProcessStatus::Exited(code)) = (&self.tools.sandbox, &ended.status)
             && CRASHES.contains(&(code - BY_SIGNAL))
         {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use prodigy_core::{
     event::{Event, LogRange, StepCompleted, StepFailureDecision},
     failure::Failure,
-    workflow::filled_label,
+    workflow::rendered_label,
 };
 
 use super::{
@@ -14,24 +14,24 @@ use super::{
 };
 
 /// Tells that a try begins.
-pub(super) fn tell_started(
+pub(super) fn emit_started(
     workplace: &StepContext,
     task: StepTask<'_>,
     scope: &StepScope,
     attempt: u32,
 ) {
-    let (step, name) = (task.path().to_owned(), filled_label(task.step, &scope.vars));
-    workplace.tell(Event::StepStarted { step, name, attempt, identity: None });
+    let (step, name) = (task.path().to_owned(), rendered_label(task.step, &scope.vars));
+    workplace.emit(Event::StepStarted { step, name, attempt, identity: None });
 }
 
 /// Tells that a step ended well, or that the run goes on without it.
-pub(super) fn tell_completed(
+pub(super) fn emit_completed(
     workplace: &StepContext,
     task: StepTask<'_>,
     done: &StepCompletion,
     took: Duration,
 ) {
-    workplace.tell(Event::StepCompleted(Box::new(StepCompleted {
+    workplace.emit(Event::StepCompleted(Box::new(StepCompleted {
         step: task.path().to_owned(),
         id: task.step.id.clone(),
         attempt: done.attempt,
@@ -50,7 +50,7 @@ pub(super) fn tell_completed(
 }
 
 /// Tells that a try failed.
-pub(super) fn tell_failed(
+pub(super) fn emit_failed(
     workplace: &StepContext,
     step: &str,
     attempt: u32,
@@ -61,5 +61,5 @@ pub(super) fn tell_failed(
 ) {
     let (step, failure) = (step.to_owned(), failure.clone());
     let duration_ms = millis(took);
-    workplace.tell(Event::StepFailed { step, attempt, failure, then, duration_ms, log });
+    workplace.emit(Event::StepFailed { step, attempt, failure, then, duration_ms, log });
 }

@@ -25,7 +25,7 @@ impl StepContext {
         let mut outer = Vars::default();
         if !self.tools.env.is_empty() {
             outer = vars.clone();
-            outer.set("env", visible(&self.tools.base_env));
+            outer.set("env", env_variables(&self.tools.base_env));
         }
         let workflow_env = self.tools.env.iter().map(|var| (var, &outer));
         for (var, vars) in workflow_env.chain(step_env.iter().map(|var| (var, vars))) {
@@ -60,11 +60,11 @@ impl StepContext {
 
     /// Returns the file in which a step may say why it failed.
     pub(super) fn result_file(&self, step: &str) -> PathBuf {
-        self.temporary().join(format!("result-{}.json", prodigy_core::ids::safe_name(step)))
+        self.temp_dir().join(format!("result-{}.json", prodigy_core::ids::safe_name(step)))
     }
 
     /// Returns the directory for temporary files; agents do not share one.
-    pub fn temporary(&self) -> PathBuf {
+    pub fn temp_dir(&self) -> PathBuf {
         let directory = self.tools.state.join("tmp");
         match &self.identity.item {
             Some(item) => directory.join(item.agent.to_string()),
@@ -74,7 +74,7 @@ impl StepContext {
 }
 
 /// Returns an environment as `${env.NAME}` shows it.
-pub fn visible(env: &[(OsString, OsString)]) -> Value {
+pub fn env_variables(env: &[(OsString, OsString)]) -> Value {
     let pairs = env.iter().filter_map(|(name, value)| {
         Some((name.to_str()?.to_owned(), Value::String(value.to_str()?.to_owned())))
     });

@@ -18,16 +18,16 @@ use prodigy_core::{
     ids::hex,
     template::{BoundScript, Script},
     vars::Vars,
-    workflow::{ExternalEffect, Step, StepAddress, filled_label},
+    workflow::{ExternalEffect, Step, StepAddress, rendered_label},
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::{
     StepContext,
-    action::{StepAttempt, bind, launch_script, prepare},
-    flow::stopped,
-    output::{ActionFailure, ActionOutput, ProcessLimits, judge},
+    action::{StepAttempt, bind_script, launch_script, prepare_launch},
+    flow::cancelled_failure,
+    output::{ActionFailure, ActionOutput, ProcessLimits, process_failure},
 };
 use crate::process::ProcessStatus;
 
@@ -57,7 +57,7 @@ fn digest(value: &serde_json::Value) -> String {
 }
 
 /// Runs the action of a step; if it changes something outside, with all that goes with that.
-pub(super) async fn guarded(
+pub(super) async fn run_with_effect(
     workplace: &StepContext,
     step: &Step,
     vars: &Vars,
@@ -65,14 +65,14 @@ pub(super) async fn guarded(
     intent: Option<String>,
     action: impl Future<Output = Result<ActionOutput, Box<ActionFailure>>>,
 ) -> Result<ActionOutput, Box<ActionFailure>> {
-    let (Some(external), Some(intent_hash)) = (step.external(), intent) else {
+    let (Some(external), Some(intent_hash)) = (step.external_effect(), intent) else {
         return action.await;
     };
     let effect = Effect {
         key: which.key.unwrap_or_default().to_owned(),
         step: which.path().to_owned(),
         identity: Some(which.address.identity().to_owned()),
-        name: filled_label(step, vars),
+        name: rendered_label(step, vars),
         intent_hash,
         attempt: workplace.identity.item.as_ref().map_or(which.attempt, |item| item.attempt),
         state: EffectState::Prepared,
@@ -150,10 +150,10 @@ impl EffectRun<'_> {
                 if check.is_some() {
                     return self.ask(is_same).await;
                 }
-                if self.workplace.effects.may_repeat(&self.effect.key) {
+                if self.workplace.effects.take_repeat_permit(&self.effect.key) {
                     return Ok(None);
                 }
-                Err(ActionFailure::bare(self.unknown()))
+                Err(ActionFailure::without_output(self.unknown()))
             }
         }
     }
@@ -162,19 +162,19 @@ impl EffectRun<'_> {
     /// one of which nobody knows whether it was made.
     async fn assume_begun(&self) -> Result<Effect, Box<ActionFailure>> {
         let prepared = Event::EffectPrepared(Box::new(self.effect.clone()));
-        self.workplace.record(prepared).await.map_err(ActionFailure::bare)?;
+        self.workplace.emit_durable(prepared).await.map_err(ActionFailure::without_output)?;
         Ok(self.effect.clone())
     }
 
     /// Has the check say whether the change was made before.
     async fn ask(&self, is_same: bool) -> Result<Option<Receipt>, Box<ActionFailure>> {
-        let looked = self.look().await.map_err(ActionFailure::bare)?;
+        let looked = self.run_check().await.map_err(ActionFailure::without_output)?;
         match looked.finding {
             EffectFinding::Committed if is_same => Ok(Some(looked.receipt)),
             EffectFinding::Committed => Err(conflict()),
             EffectFinding::Absent => Ok(None),
             EffectFinding::Partial | EffectFinding::Indeterminate => {
-                Err(ActionFailure::bare(looked.failure()))
+                Err(ActionFailure::without_output(looked.failure()))
             }
         }
     }
@@ -182,28 +182,32 @@ impl EffectRun<'_> {
     /// Records that the change is about to be made.
     async fn begin(&self) -> Result<(), Box<ActionFailure>> {
         let prepared = Event::EffectPrepared(Box::new(self.effect.clone()));
-        self.workplace.record(prepared).await.map_err(ActionFailure::bare)?;
+        self.workplace.emit_durable(prepared).await.map_err(ActionFailure::without_output)?;
         if self.workplace.tools.stop.is_requested() {
-            self.record(EffectFinding::Absent, None).await.map_err(ActionFailure::bare)?;
-            return Err(ActionFailure::bare(stopped()));
+            self.record(EffectFinding::Absent, None)
+                .await
+                .map_err(ActionFailure::without_output)?;
+            return Err(ActionFailure::without_output(cancelled_failure()));
         }
         Ok(())
     }
 
     /// Records that the change was made.
     async fn commit(&self, output: ActionOutput) -> Result<ActionOutput, Box<ActionFailure>> {
-        let (key, receipt) = (self.effect.key.clone(), receipt(&output.shown()));
+        let (key, receipt) = (self.effect.key.clone(), receipt(&output.stdout_text()));
         let committed = Event::EffectCommitted { key, receipt };
-        match self.workplace.record(committed).await {
+        match self.workplace.emit_durable(committed).await {
             Ok(()) => Ok(output),
-            Err(failure) => Err(ActionFailure::with(failure, output)),
+            Err(failure) => Err(ActionFailure::with_output(failure, output)),
         }
     }
 
     /// Finds out what a process left behind that failed.
     async fn fail(&self, mut failed: ActionFailure) -> Result<ActionOutput, Box<ActionFailure>> {
         if !failed.has_begun {
-            self.record(EffectFinding::Absent, None).await.map_err(ActionFailure::bare)?;
+            self.record(EffectFinding::Absent, None)
+                .await
+                .map_err(ActionFailure::without_output)?;
             return Err(Box::new(failed));
         }
         if self.workplace.tools.stop.is_requested() {
@@ -211,9 +215,9 @@ impl EffectRun<'_> {
             return Err(Box::new(failed));
         }
         if self.external.check.is_some() {
-            let looked = match self.look().await {
+            let looked = match self.run_check().await {
                 Ok(looked) => looked,
-                Err(failure) => return Err(ActionFailure::with(failure, failed.output)),
+                Err(failure) => return Err(ActionFailure::with_output(failure, failed.output)),
             };
             match looked.finding {
                 EffectFinding::Committed => return Ok(self.adopted(failed.output, looked.receipt)),
@@ -223,12 +227,12 @@ impl EffectRun<'_> {
                     let mut failure = looked.failure();
                     failure.message = format!("{}; {}", failed.failure.message, failure.message);
                     failure.cause = Some(failed.failure.kind);
-                    return Err(ActionFailure::with(failure, failed.output));
+                    return Err(ActionFailure::with_output(failure, failed.output));
                 }
                 EffectFinding::Absent | EffectFinding::Partial | EffectFinding::Indeterminate => {}
             }
         } else if !self.external.idempotent && self.workplace.identity.item.is_none() {
-            failed.failure = failed.failure.uncertain();
+            failed.failure = failed.failure.with_unknown_commit();
         }
         Err(Box::new(failed))
     }
@@ -241,15 +245,15 @@ impl EffectRun<'_> {
     }
 
     /// Runs the check and records what it found.
-    async fn look(&self) -> Result<EffectCheckOutcome, Failure> {
-        let looked = looked_at(self.workplace, self.step, self.vars, self.which).await?;
+    async fn run_check(&self) -> Result<EffectCheckOutcome, Failure> {
+        let looked = run_check_script(self.workplace, self.step, self.vars, self.which).await?;
         self.record(looked.finding, looked.receipt.clone()).await?;
         Ok(looked)
     }
 
     async fn record(&self, finding: EffectFinding, receipt: Receipt) -> Result<(), Failure> {
         let (key, by) = (self.effect.key.clone(), BY.to_owned());
-        self.workplace.record(Event::EffectReconciled { key, finding, receipt, by }).await
+        self.workplace.emit_durable(Event::EffectReconciled { key, finding, receipt, by }).await
     }
 
     /// Returns the failure of a step of which nobody knows whether it was done.
@@ -288,7 +292,7 @@ impl EffectCheckOutcome {
 /// Runs the check of the step that made an effect, outside of any try.
 ///
 /// An error means that the run was stopped meanwhile: then nothing was found out.
-pub async fn look(
+pub async fn check_effect(
     workplace: &StepContext,
     step: &Step,
     vars: &Vars,
@@ -296,24 +300,24 @@ pub async fn look(
 ) -> Result<EffectCheckOutcome, Failure> {
     let address = StepAddress::named(&effect.step);
     let which = StepAttempt { key: Some(&effect.key), ..StepAttempt::new(&address, 1, None) };
-    looked_at(workplace, step, vars, which).await
+    run_check_script(workplace, step, vars, which).await
 }
 
 /// Undoes what a step changed outside; whether that is so, its check has to say.
-pub async fn undo(
+pub async fn compensate_effect(
     workplace: &StepContext,
     step: &Step,
     vars: &Vars,
     effect: &Effect,
 ) -> Result<(), Failure> {
-    let compensate = step.external().and_then(|external| external.compensate.as_ref());
+    let compensate = step.external_effect().and_then(|external| external.compensate.as_ref());
     let Some(compensate) = compensate else {
         let message = "the step has no `compensate`";
         return Err(Failure::new(ReasonCode::CompensationFailed, message));
     };
     let address = StepAddress::named(&effect.step);
     let which = StepAttempt { key: Some(&effect.key), ..StepAttempt::new(&address, 1, None) };
-    match run_beside(workplace, step, vars, which, compensate).await {
+    match run_step_script(workplace, step, vars, which, compensate).await {
         Ok(ScriptOutcome { code: Some(0), .. }) => Ok(()),
         Ok(ScriptOutcome { problem, .. }) => {
             Err(Failure::new(ReasonCode::CompensationFailed, problem))
@@ -323,13 +327,13 @@ pub async fn undo(
 }
 
 /// Runs the check of a step.
-async fn looked_at(
+async fn run_check_script(
     workplace: &StepContext,
     step: &Step,
     vars: &Vars,
     which: StepAttempt<'_>,
 ) -> Result<EffectCheckOutcome, Failure> {
-    let check = step.external().and_then(|external| external.check.as_ref());
+    let check = step.external_effect().and_then(|external| external.check.as_ref());
     let Some(check) = check else {
         let problem = "the step has no `check`".to_owned();
         return Ok(EffectCheckOutcome {
@@ -338,9 +342,9 @@ async fn looked_at(
             problem,
         });
     };
-    let ran = run_beside(workplace, step, vars, which, check).await;
+    let ran = run_step_script(workplace, step, vars, which, check).await;
     if workplace.tools.stop.is_requested() {
-        return Err(stopped());
+        return Err(cancelled_failure());
     }
     let ScriptOutcome { code, output, problem } = match ran {
         Ok(ran) => ran,
@@ -348,28 +352,29 @@ async fn looked_at(
             ScriptOutcome { code: None, output: failed.output, problem: failed.failure.message }
         }
     };
-    let finding = EffectFinding::of_exit_code(code);
-    let receipt = receipt(&output.shown()).filter(|_| finding == EffectFinding::Committed);
+    let finding = EffectFinding::from_exit_code(code);
+    let receipt = receipt(&output.stdout_text()).filter(|_| finding == EffectFinding::Committed);
     Ok(EffectCheckOutcome { finding, receipt, problem })
 }
 
 /// Runs a command that belongs to a step, with all that the step itself finds.
-async fn run_beside(
+async fn run_step_script(
     workplace: &StepContext,
     step: &Step,
     vars: &Vars,
     which: StepAttempt<'_>,
     script: &Script,
 ) -> Result<ScriptOutcome, Box<ActionFailure>> {
-    let bound = bind(script, vars).map_err(ActionFailure::bare)?;
+    let bound = bind_script(script, vars).map_err(ActionFailure::without_output)?;
     // The limits that the step ran into are no reason not to look.
     let which = StepAttempt { within: None, ..which };
-    let mut launch = prepare(workplace, step, vars, which).map_err(ActionFailure::bare)?;
+    let mut launch =
+        prepare_launch(workplace, step, vars, which).map_err(ActionFailure::without_output)?;
     launch.timeout = Some(step.timeout.unwrap_or(CHECK_LIMIT));
     let limits = ProcessLimits { timeout: launch.timeout, idle: launch.idle_timeout };
     let (slot, ended) = launch_script(workplace, launch, step.shell_program(), &bound).await?;
-    let output = ActionOutput::of(slot, &ended);
-    let problem = judge(&ended, &output, &limits).map(|failure| described(&failure));
+    let output = ActionOutput::from_process(slot, &ended);
+    let problem = process_failure(&ended, &output, &limits).map(|failure| described(&failure));
     // Only an exit code of its own choice is an answer.
     let code = match (ended.ended_by, &ended.status) {
         (None, ProcessStatus::Exited(code)) => Some(*code),
@@ -390,7 +395,7 @@ fn described(failure: &Failure) -> String {
 /// Returns the failure of a change that was made before with other values.
 fn conflict() -> Box<ActionFailure> {
     let message = "the change was made before, and with other values";
-    ActionFailure::bare(Failure::new(ReasonCode::IdempotencyConflict, message))
+    ActionFailure::without_output(Failure::new(ReasonCode::IdempotencyConflict, message))
 }
 
 /// Returns what is kept of what a step or its check printed.

@@ -16,9 +16,9 @@ use prodigy_core::{
 
 use super::{
     OUTPUTS, StepCompletion, StepContext, StepOutcome, StepScope,
-    action::{StepAttempt, carry_out, template},
-    course::{tell_completed, tell_failed, tell_started},
-    fault::{fault, file_failure},
+    action::{StepAttempt, run_action, template_failure},
+    course::{emit_completed, emit_failed, emit_started},
+    fault::{file_failure, infrastructure_failure},
     handler::{self, HandlerOutcome},
     judge,
     output::{ActionFailure, ActionOutput},
@@ -57,32 +57,32 @@ pub async fn run(
 ) -> StepOutcome {
     let (step, path) = (task.step, task.path());
     if let Some(when) = &step.when
-        && !when.test(&scope.vars)
+        && !when.is_true(&scope.vars)
     {
         let when = when.source().to_owned();
         if !task.top_level {
             let (id, name, when) = (step.id.clone(), step_label(step), when.clone());
-            workplace.tell(Event::StepSkipped { step: path.to_owned(), id, name, when });
+            workplace.emit(Event::StepSkipped { step: path.to_owned(), id, name, when });
             scope.skipped(step.id.as_deref());
         }
         return StepOutcome::Skipped { when };
     }
     let begun = Instant::now();
     if !task.top_level {
-        tell_started(workplace, task, scope, 1);
+        emit_started(workplace, task, scope, 1);
     }
     let mut attempt = 1;
-    let tried = tries(workplace, task, scope, &mut attempt).await;
-    let finished = settle(workplace, task, scope, tried, attempt, begun).await;
+    let tried = run_with_retries(workplace, task, scope, &mut attempt).await;
+    let finished = finish(workplace, task, scope, tried, attempt, begun).await;
     if !matches!(finished, StepOutcome::Interrupted) {
         workplace.forget_uncommitted(task);
     }
     if let (false, StepOutcome::GoOn(done)) = (task.top_level, &finished) {
-        tell_completed(workplace, task, done, begun.elapsed());
+        emit_completed(workplace, task, done, begun.elapsed());
     }
     if let (false, StepOutcome::Stop { failure, attempt, log, .. }) = (task.top_level, &finished) {
         let log = log.clone();
-        tell_failed(
+        emit_failed(
             workplace,
             path,
             *attempt,
@@ -100,7 +100,7 @@ pub async fn run(
 }
 
 /// Tries the step as often as its `retry` allows; without one, only where a provider has no room.
-async fn tries(
+async fn run_with_retries(
     workplace: &StepContext,
     task: StepTask<'_>,
     scope: &mut StepScope,
@@ -108,16 +108,16 @@ async fn tries(
 ) -> Result<ActionOutput, Box<ActionFailure>> {
     loop {
         let begun = Instant::now();
-        let failed = match once(workplace, task, scope, *attempt).await {
+        let failed = match run_once(workplace, task, scope, *attempt).await {
             Ok(output) => return Ok(output),
             Err(failed) => failed,
         };
         // What may have been done already is not done a second time.
-        let may_retry = may_be_repeated(workplace, task, &failed.failure);
-        let patience = || patience(workplace, task, &failed.failure);
+        let may_retry = is_safe_to_retry(workplace, task, &failed.failure);
+        let patience = || busy_provider_retry(workplace, task, &failed.failure);
         let retry = task.step.retry.as_ref().or_else(patience);
         let Some(retry) = retry.filter(|_| may_retry) else { return Err(failed) };
-        let wait = retry.delay(*attempt, random());
+        let wait = retry.delay(*attempt, random_fraction());
         // A try that could only begin after the end of an enclosing limit is no try.
         let too_late = task
             .deadline
@@ -127,25 +127,25 @@ async fn tries(
         }
         let (then, log) = (StepFailureDecision::Retry, failed.output.log());
         let failure = &failed.failure;
-        tell_failed(workplace, task.path(), *attempt, failure, then, begun.elapsed(), log);
+        emit_failed(workplace, task.path(), *attempt, failure, then, begun.elapsed(), log);
         // A try that was begun before the work was cut off was waited for then.
-        let is_known = workplace.progress().knows(task.path(), *attempt + 1);
+        let is_known = workplace.progress().was_started(task.path(), *attempt + 1);
         tokio::select! {
             () = tokio::time::sleep(wait), if !is_known => {}
             () = std::future::ready(()), if is_known => {}
-            () = workplace.tools.stop.requested() => {
-                return Err(ActionFailure::bare(stopped()));
+            () = workplace.tools.stop.wait_requested() => {
+                return Err(ActionFailure::without_output(cancelled_failure()));
             }
         }
         *attempt += 1;
-        tell_started(workplace, task, scope, *attempt);
+        emit_started(workplace, task, scope, *attempt);
     }
 }
 
 /// Returns how an agent is tried again whose provider had no room, if its step does not say so.
 ///
 /// An item is tried again as a whole.
-fn patience<'a>(
+fn busy_provider_retry<'a>(
     workplace: &'a StepContext,
     task: StepTask<'_>,
     failure: &Failure,
@@ -157,7 +157,7 @@ fn patience<'a>(
 }
 
 /// Tries the step once, and remembers why it failed for the next try.
-pub(super) async fn once(
+pub(super) async fn run_once(
     workplace: &StepContext,
     task: StepTask<'_>,
     scope: &mut StepScope,
@@ -165,9 +165,9 @@ pub(super) async fn once(
 ) -> Result<ActionOutput, Box<ActionFailure>> {
     // The steps of a judge have outputs, too.
     let before = task.step.validate.is_some().then(|| scope.vars.save(OUTPUTS));
-    let tried = whole(workplace, task, scope, attempt).await;
+    let tried = run_attempt(workplace, task, scope, attempt).await;
     if let Err(failed) = &tried {
-        workplace.past.failed(task.path(), attempt, &failed.failure);
+        workplace.past.add(task.path(), attempt, &failed.failure);
         if let Some(before) = before {
             scope.vars.restore(before);
         }
@@ -176,64 +176,66 @@ pub(super) async fn once(
 }
 
 /// Carries out the action, unless it finished before the work was cut off, then has it judged.
-async fn whole(
+async fn run_attempt(
     workplace: &StepContext,
     task: StepTask<'_>,
     scope: &mut StepScope,
     attempt: u32,
 ) -> Result<ActionOutput, Box<ActionFailure>> {
-    if workplace.is_over() {
-        return Err(ActionFailure::bare(stopped()));
+    if workplace.is_cancelled() {
+        return Err(ActionFailure::without_output(cancelled_failure()));
     }
     let progress = workplace.progress();
-    let key = progress.reach("act", task.path(), attempt);
-    let acted = match progress.recall::<FinishedAction>(&key) {
+    let key = progress.next_key("act", task.path(), attempt);
+    let acted = match progress.restore_result::<FinishedAction>(&key) {
         Some(finished) => {
             if let StepAction::Foreach(_) = task.step.action {
                 // Everything in it has finished, too: only the variables are made once more.
                 let which = StepAttempt::new(task.address, attempt, None);
-                carry_out(workplace, task.step, scope, which).await.ok();
+                run_action(workplace, task.step, scope, which).await.ok();
             }
             finished.restore(scope)
         }
-        None => act(workplace, task, scope, attempt, key).await,
+        None => run_recorded_action(workplace, task, scope, attempt, key).await,
     };
     let output = acted?;
     if let Some(validate) = &task.step.validate {
-        let judged = judge::satisfied(workplace, task, validate, scope, &output).await;
+        let judged = judge::validate_step(workplace, task, validate, scope, &output).await;
         match judged {
             Err(failure)
                 if failure.kind == ReasonCode::ValidationFailed && !validate.fail_workflow =>
             {
                 workplace.warn(task, format!("{}; it counts as done", failure.message));
             }
-            judged => judged.map_err(|failure| ActionFailure::with(failure, output.clone()))?,
+            judged => {
+                judged.map_err(|failure| ActionFailure::with_output(failure, output.clone()))?
+            }
         }
     }
     Ok(output)
 }
 
 /// Carries out the action, and remembers how it ended if it was not cut off.
-async fn act(
+async fn run_recorded_action(
     workplace: &StepContext,
     task: StepTask<'_>,
     scope: &mut StepScope,
     attempt: u32,
     key: String,
 ) -> Result<ActionOutput, Box<ActionFailure>> {
-    let acted = Box::pin(act_once(workplace, task, scope, attempt, &key)).await;
+    let acted = Box::pin(run_action_once(workplace, task, scope, attempt, &key)).await;
     // A failure that comes while everything ends may come of that.
-    if acted.is_ok() || !workplace.is_over() {
+    if acted.is_ok() || !workplace.is_cancelled() {
         let names = task.step.captures.iter().map(|capture| &capture.name);
         let value = |name: &String| Some((name.clone(), scope.captures.get(name)?.clone()));
         let finished = FinishedAction::of(&acted, names.filter_map(value).collect());
-        workplace.progress().remember(key, &finished);
+        workplace.progress().save_result(key, &finished);
     }
     acted
 }
 
 /// Carries out the action, then looks for everything that must hold after it.
-async fn act_once(
+async fn run_action_once(
     workplace: &StepContext,
     task: StepTask<'_>,
     scope: &mut StepScope,
@@ -244,20 +246,20 @@ async fn act_once(
     let within = match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
         Some(Duration::ZERO) => {
             let failure = Failure::new(ReasonCode::Timeout, "no time is left for this step");
-            return Err(ActionFailure::bare(failure));
+            return Err(ActionFailure::without_output(failure));
         }
         rest => rest,
     };
-    workplace.note_uncommitted(task).await.map_err(ActionFailure::bare)?;
+    workplace.note_uncommitted(task).await.map_err(ActionFailure::without_output)?;
     let before = head_before(workplace, step, key)?;
     let which = StepAttempt { action: Some(key), ..StepAttempt::new(address, attempt, within) };
-    let output = carry_out(workplace, step, scope, which).await?;
-    let fail = |failure: Failure| ActionFailure::with(failure, output.clone());
+    let output = run_action(workplace, step, scope, which).await?;
+    let fail = |failure: Failure| ActionFailure::with_output(failure, output.clone());
     write_copy(workplace, step, scope, &output).map_err(fail)?;
     for capture in &step.captures {
         let is_data = output.is_data && capture.stream == CaptureStream::Stdout;
         let value = output
-            .whole(workplace, capture.stream)
+            .read_all(workplace, capture.stream)
             .and_then(|text| capture.format.for_output(is_data).read(&text))
             .map_err(|message| {
                 let message = format!("cannot capture `{}`: {message}", capture.name);
@@ -265,7 +267,7 @@ async fn act_once(
             })?;
         scope.capture(&capture.name, value);
     }
-    workplace.commit_left(task, scope).await.map_err(|failure| {
+    workplace.commit_uncommitted(task, scope).await.map_err(|failure| {
         let Failure { kind, message, .. } = failure;
         fail(output.failure(kind, message))
     })?;
@@ -299,17 +301,20 @@ fn head_before(
 
 /// Returns whether a failed step may be tried again: nothing outside can have been changed,
 /// or it does no harm to change it again.
-pub(super) fn may_be_repeated(
+pub(super) fn is_safe_to_retry(
     workplace: &StepContext,
     task: StepTask<'_>,
     failure: &Failure,
 ) -> bool {
-    failure.kind.class() != ReasonClass::Commit && !workplace.effects.is_open_at(task.address)
+    failure.kind.class() != ReasonClass::Commit && !workplace.effects.is_uncertain(task.address)
 }
 
 /// Returns the commit that the worktree is at.
 fn head(workplace: &StepContext) -> Result<String, Box<ActionFailure>> {
-    workplace.tree.head().map_err(|error| ActionFailure::bare(fault(&error)))
+    workplace
+        .tree
+        .head()
+        .map_err(|error| ActionFailure::without_output(infrastructure_failure(&error)))
 }
 
 /// Writes the copy of standard output that `output_file` asks for.
@@ -320,7 +325,7 @@ fn write_copy(
     output: &ActionOutput,
 ) -> Result<(), Failure> {
     let Some(file) = &step.output_file else { return Ok(()) };
-    let shown = file.render(&scope.vars).map_err(|error| template(&error))?;
+    let shown = file.render(&scope.vars).map_err(|error| template_failure(&error))?;
     let words = |error: &io::Error| format!("output_file `{shown}`: {error}");
     let created = RootDir::open(workplace.tree.path())
         .and_then(|root| root.create(Path::new(&shown), 0o644, MissingDirs::Create));
@@ -332,7 +337,7 @@ fn write_copy(
 }
 
 /// Draws what follows from how the tries went.
-async fn settle(
+async fn finish(
     workplace: &StepContext,
     task: StepTask<'_>,
     scope: &mut StepScope,
@@ -344,7 +349,7 @@ async fn settle(
         status,
         attempt,
         exit_code: output.exit_code,
-        output: output.shown(),
+        output: output.stdout_text(),
         is_data: output.is_data,
         agent: output.agent,
         log: output.log(),
@@ -357,7 +362,7 @@ async fn settle(
         }
         Err(failed) => failed,
     };
-    if handler::is_stopped(workplace, &failed.failure) {
+    if handler::is_cancelled(workplace, &failed.failure) {
         return StepOutcome::Interrupted;
     }
     let last = handler::LastFailure { failed: *failed, attempt, begun };
@@ -373,7 +378,7 @@ async fn settle(
             StepOutcome::GoOn(failed)
         }
         HandlerOutcome::Stop { failure, output, attempt } => {
-            StepOutcome::Stop { failure, attempt, output: output.shown(), log: output.log() }
+            StepOutcome::Stop { failure, attempt, output: output.stdout_text(), log: output.log() }
         }
         HandlerOutcome::Interrupted => StepOutcome::Interrupted,
     }
@@ -405,12 +410,12 @@ async fn succeed(
 }
 
 /// Returns the failure of a step that was not let finish.
-pub fn stopped() -> Failure {
+pub fn cancelled_failure() -> Failure {
     Failure::new(ReasonCode::Cancelled, "the run was stopped")
 }
 
 /// Returns a number from 0 to 1 that nobody can foresee.
-pub fn random() -> f64 {
+pub fn random_fraction() -> f64 {
     // Without random numbers the wait is the whole one.
     getrandom::u32().map_or(1.0, |number| f64::from(number) / f64::from(u32::MAX))
 }

@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::{
     StepContext, StepOutcome, StepScope,
-    action::{StepAttempt, bind, shell, template},
-    flow::stopped,
+    action::{StepAttempt, bind_script, run_shell, template_failure},
+    flow::cancelled_failure,
     output::{ActionFailure, ActionOutput},
-    sequence::{SequenceCompletion, SequenceStop, sequence},
+    sequence::{SequenceCompletion, SequenceStop, run_sequence},
 };
 
 /// The index, the scope and the result of one round of a loop.
@@ -48,7 +48,7 @@ pub(super) async fn run(
             let list = which.address.round(index, name);
             running.push(async move {
                 let steps = &each.steps;
-                let result = sequence(workplace, steps, &list, deadline, &mut inner).await;
+                let result = run_sequence(workplace, steps, &list, deadline, &mut inner).await;
                 (index, inner, result)
             });
         }
@@ -82,7 +82,10 @@ fn collect(
                 first.get_or_insert((index, failure));
             }
             Some(StepOutcome::Interrupted) => {
-                return Err(ActionFailure::with(stopped(), ActionOutput::text(printed.join("\n"))));
+                return Err(ActionFailure::with_output(
+                    cancelled_failure(),
+                    ActionOutput::text(printed.join("\n")),
+                ));
             }
             // A sequence of steps ends early only by the two above.
             None | Some(StepOutcome::Skipped { .. } | StepOutcome::GoOn(_)) => {}
@@ -95,7 +98,7 @@ fn collect(
             let at = index + 1;
             failure.message =
                 format!("{failures} of {total} failed; the first is {at}: {}", failure.message);
-            Err(ActionFailure::with(failure, output))
+            Err(ActionFailure::with_output(failure, output))
         }
     }
 }
@@ -116,23 +119,24 @@ async fn values(
                 ForeachValue::Value(value) => Ok(value.clone()),
             })
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| ActionFailure::bare(template(&error)))?,
+            .map_err(|error| ActionFailure::without_output(template_failure(&error)))?,
         ForeachInput::Command(script) => {
-            let bound = bind(script, &scope.vars).map_err(ActionFailure::bare)?;
+            let bound = bind_script(script, &scope.vars).map_err(ActionFailure::without_output)?;
             let progress = workplace.progress();
-            let key = progress.reach("values", which.path(), which.attempt);
-            if let Some(values) = progress.recall(&key) {
+            let key = progress.next_key("values", which.path(), which.attempt);
+            if let Some(values) = progress.restore_result(&key) {
                 return Ok(values);
             }
-            let output = shell(workplace, step, &scope.vars, which, "sh", &bound).await?;
-            let text =
-                output.whole(workplace, prodigy_core::capture::CaptureStream::Stdout).map_err(
-                    |message| ActionFailure::bare(output.failure(ReasonCode::ParseError, message)),
-                )?;
+            let output = run_shell(workplace, step, &scope.vars, which, "sh", &bound).await?;
+            let text = output
+                .read_all(workplace, prodigy_core::capture::CaptureStream::Stdout)
+                .map_err(|message| {
+                    ActionFailure::without_output(output.failure(ReasonCode::ParseError, message))
+                })?;
             let lines = text.lines().filter(|line| !line.trim().is_empty());
             let lines = lines.take(each.max_items.unwrap_or(usize::MAX));
             let values = lines.map(|line| Value::String(line.to_owned())).collect();
-            progress.remember(key, &values);
+            progress.save_result(key, &values);
             values
         }
     };

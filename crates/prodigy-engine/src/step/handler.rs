@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use super::{
     StepContext, StepOutcome, StepScope,
-    course::{tell_failed, tell_started},
-    flow::{StepTask, may_be_repeated, once},
+    course::{emit_failed, emit_started},
+    flow::{StepTask, is_safe_to_retry, run_once},
     output::{ActionFailure, ActionOutput},
-    sequence::{SequenceCompletion, SequenceStop, sequence},
+    sequence::{SequenceCompletion, SequenceStop, run_sequence},
 };
 
 /// The result of handling a failed step.
@@ -59,7 +59,7 @@ enum HandlerResult {
 
 impl HandlerResult {
     /// Returns what its steps printed.
-    fn printed(&self) -> &str {
+    fn output(&self) -> &str {
         match self {
             Self::Done(SequenceCompletion { printed, .. }) | Self::Failed { printed, .. } => {
                 printed
@@ -84,17 +84,17 @@ impl LastFailure {
     fn record(&self, workplace: &StepContext, task: StepTask<'_>, then: StepFailureDecision) {
         let ActionFailure { failure, output, .. } = &self.failed;
         let took = self.begun.elapsed();
-        tell_failed(workplace, task.path(), self.attempt, failure, then, took, output.log());
+        emit_failed(workplace, task.path(), self.attempt, failure, then, took, output.log());
     }
 
     /// Lets the run go on although the step stays failed.
-    fn go_on(self, workplace: &StepContext, task: StepTask<'_>) -> HandlerOutcome {
+    fn continue_phase(self, workplace: &StepContext, task: StepTask<'_>) -> HandlerOutcome {
         self.record(workplace, task, StepFailureDecision::GoOn);
         HandlerOutcome::GoOn { output: self.failed.output, attempt: self.attempt }
     }
 
     /// Returns `${error.…}` for the handler.
-    fn error(&self, task: StepTask<'_>) -> Value {
+    fn error_variable(&self, task: StepTask<'_>) -> Value {
         let failure = &self.failed.failure;
         json!({
             "message": failure.message,
@@ -133,8 +133,8 @@ pub(super) async fn handle(
         }
     }
     match &task.step.on_failure {
-        Some(on_failure) => mend(workplace, task, scope, on_failure, last).await,
-        None if task.step.continue_on_error => last.go_on(workplace, task),
+        Some(on_failure) => recover(workplace, task, scope, on_failure, last).await,
+        None if task.step.continue_on_error => last.continue_phase(workplace, task),
         None => {
             let ActionFailure { failure, output, .. } = last.failed;
             HandlerOutcome::Stop { failure, output, attempt: last.attempt }
@@ -144,12 +144,12 @@ pub(super) async fn handle(
 
 /// Returns whether a failure means that the run was stopped; a step may also say that of
 /// something of its own.
-pub(super) fn is_stopped(workplace: &StepContext, failure: &Failure) -> bool {
-    failure.kind == ReasonCode::Cancelled && workplace.is_over()
+pub(super) fn is_cancelled(workplace: &StepContext, failure: &Failure) -> bool {
+    failure.kind == ReasonCode::Cancelled && workplace.is_cancelled()
 }
 
 /// Runs the handler, and the original again as often as allowed.
-async fn mend(
+async fn recover(
     workplace: &StepContext,
     task: StepTask<'_>,
     scope: &mut StepScope,
@@ -164,23 +164,23 @@ async fn mend(
             return HandlerOutcome::Interrupted;
         }
         // What may have been done already is not done a second time.
-        if tries_left == 0 || !may_be_repeated(workplace, task, &last.failed.failure) {
-            return verdict(workplace, task, on_failure, handled, last);
+        if tries_left == 0 || !is_safe_to_retry(workplace, task, &last.failed.failure) {
+            return decide_outcome(workplace, task, on_failure, handled, last);
         }
         last.record(workplace, task, StepFailureDecision::Retry);
         tries_left -= 1;
         let (attempt, begun) = (last.attempt + 1, Instant::now());
-        tell_started(workplace, task, scope, attempt);
-        match once(workplace, task, scope, attempt).await {
+        emit_started(workplace, task, scope, attempt);
+        match run_once(workplace, task, scope, attempt).await {
             Ok(output) => return HandlerOutcome::Mended { output, attempt },
-            Err(again) if is_stopped(workplace, &again.failure) => {
+            Err(again) if is_cancelled(workplace, &again.failure) => {
                 return HandlerOutcome::Interrupted;
             }
             Err(again) => last = LastFailure { failed: *again, attempt, begun },
         }
         if tries_left == 0 {
             // The handler runs before each new try, and there is none.
-            return verdict(workplace, task, on_failure, handled, last);
+            return decide_outcome(workplace, task, on_failure, handled, last);
         }
     }
 }
@@ -202,7 +202,7 @@ async fn run_handler(
     let within = StepTask { address: &address, deadline, ..task };
     let handled = run_steps(workplace, &on_failure.steps, within, scope, last).await;
     for name in &on_failure.captures {
-        scope.capture(name, handled.printed().into());
+        scope.capture(name, handled.output().into());
     }
     handled
 }
@@ -217,8 +217,9 @@ async fn run_steps(
     last: &LastFailure,
 ) -> HandlerResult {
     let failed = scope.failed;
-    let before = scope.enter_handler(last.error(within), last.failed.output.both());
-    let ended = sequence(workplace, steps, within.address, within.deadline, scope).await;
+    let before =
+        scope.enter_handler(last.error_variable(within), last.failed.output.combined_text());
+    let ended = run_sequence(workplace, steps, within.address, within.deadline, scope).await;
     scope.leave_handler(before);
     scope.failed = failed;
     match ended {
@@ -240,7 +241,7 @@ fn is_item(workplace: &StepContext) -> bool {
 }
 
 /// Decides what the step's failure means for its phase.
-fn verdict(
+fn decide_outcome(
     workplace: &StepContext,
     task: StepTask<'_>,
     on_failure: &OnFailure,
@@ -267,7 +268,7 @@ fn verdict(
             }
             HandlerOutcome::Mended { output, attempt: last.attempt }
         }
-        StepVerdict::Ignored => last.go_on(workplace, task),
+        StepVerdict::Ignored => last.continue_phase(workplace, task),
         StepVerdict::Failed => {
             if let Some(broken) = broken.filter(|_| on_failure.handler_failure_fatal) {
                 let message = &mut last.failed.failure.message;

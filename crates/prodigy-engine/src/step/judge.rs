@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use prodigy_core::{
-    agent::{done_share, judgement, printed_judgement, written_judgement},
-    classify::of_text,
+    agent::{
+        completion_percentage, parse_completion, parse_completion_file, parse_printed_completion,
+    },
+    classify::reason_from_output,
     event::StepStatus,
     failure::{Failure, ReasonCode},
     workflow::{Step, StepAction, Validate},
@@ -14,10 +16,10 @@ use serde_json::{Map, Value, json};
 
 use super::{
     StepContext, StepOutcome, StepScope,
-    action::template,
-    flow::{StepTask, stopped},
-    output::{ActionOutput, logged},
-    sequence::{SequenceCompletion, SequenceStop, sequence},
+    action::template_failure,
+    flow::{StepTask, cancelled_failure},
+    output::{ActionOutput, read_logged_output},
+    sequence::{SequenceCompletion, SequenceStop, run_sequence},
 };
 use crate::root_dir::{Error, RootDir};
 
@@ -37,8 +39,8 @@ struct ValidationResult {
 
 impl ValidationResult {
     /// Returns why the work is not done, if it is not.
-    fn objection(&self, threshold: f64) -> Option<String> {
-        let percentage = done_share(&self.fields);
+    fn rejection_reason(&self, threshold: f64) -> Option<String> {
+        let percentage = completion_percentage(&self.fields);
         if percentage < threshold {
             let message =
                 format!("validation found {percentage} % done, and {threshold} % is wanted");
@@ -53,10 +55,10 @@ impl ValidationResult {
     }
 
     /// Returns the fields of the verdict, those included that it does not have.
-    fn shown(self) -> Value {
+    fn into_value(self) -> Value {
         let mut fields = self.fields;
         // A whole number: commands compare it as one.
-        let by_status = if done_share(&fields) > 0.0 { 100 } else { 0 };
+        let by_status = if completion_percentage(&fields) > 0.0 { 100 } else { 0 };
         for (name, usual) in [
             ("completion_percentage", json!(by_status)),
             ("status", json!("")),
@@ -78,7 +80,7 @@ struct ValidatorOutput {
 }
 
 /// Asks the judge, and mends and asks again as often as allowed.
-pub(super) async fn satisfied(
+pub(super) async fn validate_step(
     workplace: &StepContext,
     task: StepTask<'_>,
     validate: &Validate,
@@ -87,17 +89,17 @@ pub(super) async fn satisfied(
 ) -> Result<(), Failure> {
     let mut attempt = 0;
     loop {
-        let judgement = judge(workplace, task, validate, scope).await?;
-        let objection = judgement.objection(validate.threshold);
+        let judgement = run_validator(workplace, task, validate, scope).await?;
+        let objection = judgement.rejection_reason(validate.threshold);
         // Later steps may ask for it, too, also after a resume.
-        scope.capture("validation", judgement.shown());
+        scope.capture("validation", judgement.into_value());
         let Some(message) = objection else { return Ok(()) };
         attempt += 1;
         if validate.on_incomplete.is_empty() || attempt > validate.max_attempts.get() {
             return Err(output.failure(ReasonCode::ValidationFailed, message));
         }
         let list = task.address.part("on_incomplete").part(&attempt.to_string());
-        sequence(workplace, &validate.on_incomplete, &list, task.deadline, scope)
+        run_sequence(workplace, &validate.on_incomplete, &list, task.deadline, scope)
             .await
             .map_err(|early| ended(early.end, "on_incomplete"))?;
     }
@@ -108,28 +110,28 @@ pub(super) async fn satisfied(
 /// The verdict is JSON in `result_file` or in the output. A command that leaves no JSON judges
 /// by its exit code. An agent ends well whatever it thinks of the work, so that one judges by
 /// what it says and by nothing else.
-async fn judge(
+async fn run_validator(
     workplace: &StepContext,
     task: StepTask<'_>,
     validate: &Validate,
     scope: &mut StepScope,
 ) -> Result<ValidationResult, Failure> {
     let file = match &validate.result_file {
-        Some(path) => Some(path.render(&scope.vars).map_err(|error| template(&error))?),
+        Some(path) => Some(path.render(&scope.vars).map_err(|error| template_failure(&error))?),
         None => None,
     };
     let root = workplace.tree.path();
     let progress = workplace.progress();
-    let key = progress.reach("verdict", task.path(), 1);
+    let key = progress.next_key("verdict", task.path(), 1);
     let is_begun = progress.begin(&key).is_some();
-    let known = progress.recall::<ValidationResult>(&key);
+    let known = progress.restore_result::<ValidationResult>(&key);
     if let Some(shown) = file.as_ref().filter(|_| known.is_none() && !is_begun) {
-        clear(root, shown)?;
+        remove_old_verdict(root, shown)?;
     }
     let is_agent = validate.steps.last().is_some_and(is_agent);
     let list = task.address.part("validate");
-    let asked = sequence(workplace, &validate.steps, &list, task.deadline, scope).await;
-    let ValidatorOutput { text, failed } = heard(workplace, asked, is_agent)?;
+    let asked = run_sequence(workplace, &validate.steps, &list, task.deadline, scope).await;
+    let ValidatorOutput { text, failed } = read_verdict(workplace, asked, is_agent)?;
     if let Some(known) = known {
         return Ok(known);
     }
@@ -140,10 +142,13 @@ async fn judge(
     let fields = match &file {
         Some(shown) => {
             let text = result(root, shown, failed.as_deref())?;
-            Some(written_judgement(&text).map_err(|why| unusable(&format!("`{shown}`"), &why))?)
+            Some(
+                parse_completion_file(&text)
+                    .map_err(|why| unusable(&format!("`{shown}`"), &why))?,
+            )
         }
-        None if is_agent => Some(judgement(&text).map_err(|why| unusable("answer", &why))?),
-        None => printed_judgement(&text).map_err(|why| unusable("output", &why))?,
+        None if is_agent => Some(parse_completion(&text).map_err(|why| unusable("answer", &why))?),
+        None => parse_printed_completion(&text).map_err(|why| unusable("output", &why))?,
     };
     let is_said = fields.is_some();
     let fields = fields.unwrap_or_else(|| {
@@ -151,12 +156,12 @@ async fn judge(
         Map::from_iter([("status".to_owned(), json!(status))])
     });
     let judgement = ValidationResult { fields, is_said, failed };
-    progress.remember(key, &judgement);
+    progress.save_result(key, &judgement);
     Ok(judgement)
 }
 
 /// Returns what the judge's steps left, if they judged at all.
-fn heard(
+fn read_verdict(
     workplace: &StepContext,
     asked: Result<SequenceCompletion, SequenceStop>,
     is_agent: bool,
@@ -174,10 +179,10 @@ fn heard(
             Ok(ValidatorOutput { text, failed })
         }
         Err(SequenceStop { end: StepOutcome::Stop { failure, log, .. }, .. })
-            if !is_agent && is_judgement(&failure) =>
+            if !is_agent && is_validation_failure(&failure) =>
         {
             // The failure keeps only the end of the output, and that of standard error first.
-            let printed = log.as_ref().and_then(|range| logged(workplace, range));
+            let printed = log.as_ref().and_then(|range| read_logged_output(workplace, range));
             let text = printed.unwrap_or(failure.output_tail);
             Ok(ValidatorOutput { text, failed: Some(failure.message) })
         }
@@ -194,16 +199,16 @@ fn is_agent(step: &Step) -> bool {
 
 /// Returns whether a failed judge judged: its command failed, and if that has another reason
 /// code then only because of what it printed, which is about the work.
-fn is_judgement(failure: &Failure) -> bool {
+fn is_validation_failure(failure: &Failure) -> bool {
     let exited = failure.exit_code.map(|code| format!("exit code {code}"));
     failure.kind == ReasonCode::CommandFailed
         || exited.as_ref() == Some(&failure.message)
-            && of_text(&failure.output_tail) == Some(failure.kind)
+            && reason_from_output(&failure.output_tail) == Some(failure.kind)
 }
 
 /// Removes what is where the judge leaves its verdict: an older one, or one that those wrote
 /// whose work is judged.
-fn clear(root: &Path, shown: &str) -> Result<(), Failure> {
+fn remove_old_verdict(root: &Path, shown: &str) -> Result<(), Failure> {
     match RootDir::open(root).and_then(|root| root.remove_file(Path::new(shown))) {
         Ok(()) => Ok(()),
         Err(error) if error.is_not_found() => Ok(()),
@@ -211,7 +216,7 @@ fn clear(root: &Path, shown: &str) -> Result<(), Failure> {
             let message = format!("`{shown}` cannot be removed before the judge starts: {error}");
             Err(Failure::new(ReasonCode::ValidationFailed, message))
         }
-        Err(error) => Err(led_out(&error)),
+        Err(error) => Err(outside_path_failure(&error)),
     }
 }
 
@@ -229,12 +234,12 @@ fn result(root: &Path, shown: &str, failed: Option<&str>) -> Result<String, Fail
         (Err(error), _) if error.io().is_some() => {
             Err(unread(format!("the judge's `{shown}` cannot be read: {error}")))
         }
-        (Err(error), _) => Err(led_out(&error)),
+        (Err(error), _) => Err(outside_path_failure(&error)),
     }
 }
 
 /// Makes a failure of a path that is not one inside the worktree.
-fn led_out(error: &Error) -> Failure {
+fn outside_path_failure(error: &Error) -> Failure {
     Failure::new(ReasonCode::WorktreeError, format!("result_file: {error}"))
 }
 
@@ -245,6 +250,8 @@ fn ended(end: StepOutcome, what: &str) -> Failure {
             failure.message = format!("{what}: {}", failure.message);
             failure
         }
-        StepOutcome::Interrupted | StepOutcome::Skipped { .. } | StepOutcome::GoOn(_) => stopped(),
+        StepOutcome::Interrupted | StepOutcome::Skipped { .. } | StepOutcome::GoOn(_) => {
+            cancelled_failure()
+        }
     }
 }

@@ -44,7 +44,7 @@ impl EffectTracker {
     /// Returns the name of a step's effect: the one it was recorded with, else a new one.
     pub(super) fn key(&self, address: &StepAddress, intent_hash: &str, mut new: String) -> String {
         let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = ledger.of_step(address, intent_hash) {
+        if let Some(known) = ledger.find_by_step(address, intent_hash) {
             return known.key.clone();
         }
         // Another step may have had the name, by its position.
@@ -60,13 +60,13 @@ impl EffectTracker {
     }
 
     /// Returns whether a step, or one inside it, may have changed something outside.
-    pub(super) fn is_open_at(&self, address: &StepAddress) -> bool {
+    pub(super) fn is_uncertain(&self, address: &StepAddress) -> bool {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).is_open_at(address)
     }
 
     /// Returns whether an effect may be made once more although it may have been made; the
     /// decision is good for one time.
-    pub(super) fn may_repeat(&self, key: &str) -> bool {
+    pub(super) fn take_repeat_permit(&self, key: &str) -> bool {
         self.repeatable.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
     }
 }

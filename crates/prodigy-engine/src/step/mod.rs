@@ -44,21 +44,23 @@ use serde_json::Value;
 
 pub use accounting::UnknownCosts;
 pub(crate) use accounting::{not_kept, stop};
-pub use action::printed;
+pub use action::run_for_output;
 pub use auto_commit::CommitRules;
 pub(crate) use auto_commit::blocking;
 pub use budget_gate::BudgetGate;
-pub use environment::visible;
-pub use external::{EffectCheckOutcome, look, undo};
-pub use fault::{fault, worktree_fault};
-pub use flow::{StepTask, millis, random, run, stopped};
+pub use environment::env_variables;
+pub use external::{EffectCheckOutcome, check_effect, compensate_effect};
+pub use fault::{infrastructure_failure, worktree_failure};
+pub use flow::{StepTask, cancelled_failure, millis, random_fraction, run};
 pub use interruption::SuspensionFlag;
 pub use known::EffectTracker;
 pub use past::PreviousFailures;
 pub use progress::{SavedProgress, WorkProgress};
-pub use session::count_cut_off_run;
+pub use session::count_interrupted_run;
 pub use supervisors::SupervisorPool;
-pub use workplace::{AttemptId, JobContext, StepContext, StepNotification, StepOwner, trailer};
+pub use workplace::{
+    AttemptId, JobContext, StepContext, StepNotification, StepOwner, commit_trailer,
+};
 
 /// The variables that a step sees, and what the steps so far added to them.
 #[derive(Clone, Debug, Default)]

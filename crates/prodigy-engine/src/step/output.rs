@@ -63,18 +63,22 @@ pub(super) struct ActionFailure {
 
 impl ActionFailure {
     /// Makes one that came before any output.
-    pub(super) fn bare(failure: Failure) -> Box<Self> {
+    pub(super) fn without_output(failure: Failure) -> Box<Self> {
         Box::new(Self { failure, output: ActionOutput::default(), has_begun: false })
     }
 
     /// Makes one of a process, which may not have been started at all.
-    pub(super) fn of(failure: Failure, output: ActionOutput, status: &ProcessStatus) -> Box<Self> {
+    pub(super) fn from_process(
+        failure: Failure,
+        output: ActionOutput,
+        status: &ProcessStatus,
+    ) -> Box<Self> {
         let has_begun = !matches!(status, ProcessStatus::NotStarted { .. });
         Box::new(Self { failure, output, has_begun })
     }
 
     /// Makes one; boxed, since most tries succeed.
-    pub(super) fn with(failure: Failure, output: ActionOutput) -> Box<Self> {
+    pub(super) fn with_output(failure: Failure, output: ActionOutput) -> Box<Self> {
         Box::new(Self { failure, output, has_begun: true })
     }
 }
@@ -86,7 +90,7 @@ impl ActionOutput {
     }
 
     /// Makes an output of what a process printed that was not listened to.
-    pub(super) fn of(slot: u32, ended: &ProcessOutcome) -> Self {
+    pub(super) fn from_process(slot: u32, ended: &ProcessOutcome) -> Self {
         Self {
             stdout: ended.stdout.clone(),
             stderr: ended.stderr.clone(),
@@ -101,7 +105,7 @@ impl ActionOutput {
     }
 
     /// Returns the text for `${shell.output}`: standard output without its last newline.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn stdout_text(&self) -> String {
         match &self.instead {
             Some(text) => text.trim_end_matches(['\n', '\r']).to_owned(),
             None => text(&self.stdout),
@@ -109,8 +113,8 @@ impl ActionOutput {
     }
 
     /// Returns standard output and standard error together, for handlers.
-    pub(super) fn both(&self) -> String {
-        let (out, err) = (self.shown(), text(&self.stderr));
+    pub(super) fn combined_text(&self) -> String {
+        let (out, err) = (self.stdout_text(), text(&self.stderr));
         match (out.is_empty(), err.is_empty()) {
             (_, true) => out,
             (true, false) => err,
@@ -131,7 +135,7 @@ impl ActionOutput {
     }
 
     /// Returns the whole of a stream, for a captured variable.
-    pub(super) fn whole(
+    pub(super) fn read_all(
         &self,
         workplace: &StepContext,
         stream: CaptureStream,
@@ -209,7 +213,7 @@ impl ActionOutput {
     /// Returns the last lines of output, standard error first choice.
     fn tail(&self) -> String {
         let stderr = text(&self.stderr);
-        let source = if stderr.trim().is_empty() { self.shown() } else { stderr };
+        let source = if stderr.trim().is_empty() { self.stdout_text() } else { stderr };
         let lines: Vec<&str> = source.lines().collect();
         let mut tail = lines
             .iter()
@@ -242,7 +246,7 @@ impl ActionOutput {
 /// Reads the standard output of a step that is over, if it is all there.
 ///
 /// A transcript is what an agent did and not what it answered.
-pub(super) fn logged(workplace: &StepContext, range: &LogRange) -> Option<String> {
+pub(super) fn read_logged_output(workplace: &StepContext, range: &LogRange) -> Option<String> {
     if range.stdout_len > CAPTURE_LIMIT || range.transcript {
         return None;
     }
@@ -272,13 +276,13 @@ fn text(printed: &CapturedOutput) -> String {
 }
 
 /// Judges how a process ended: `None` if it ended well.
-pub(super) fn judge(
+pub(super) fn process_failure(
     ended: &ProcessOutcome,
     output: &ActionOutput,
     limits: &ProcessLimits,
 ) -> Option<Failure> {
     let shown = |limit: Option<std::time::Duration>| {
-        limit.map(prodigy_core::duration::show).unwrap_or_default()
+        limit.map(prodigy_core::duration::format).unwrap_or_default()
     };
     let message = match (ended.ended_by, &ended.status) {
         (Some(TerminationReason::Timeout), _) => {
@@ -294,7 +298,7 @@ pub(super) fn judge(
     };
     let printed = output.tail();
     let kind = classify(FailureFacts {
-        end: ended.end(),
+        end: ended.process_end(),
         oom_killed: ended.oom_killed,
         is_agent: output.agent,
         printed: &printed,

@@ -26,13 +26,13 @@ impl PreviousFailures {
     }
 
     /// Takes down that a try of a step failed.
-    pub(super) fn failed(&self, step: &str, attempt: u32, failure: &Failure) {
+    pub(super) fn add(&self, step: &str, attempt: u32, failure: &Failure) {
         let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
-        PreviousFailure::of(attempt, Some(step), failure).remember(&mut tries);
+        PreviousFailure::of(attempt, Some(step), failure).push_to(&mut tries);
     }
 
     /// Returns what an agent should know that works on a step now; nothing if nothing failed.
-    pub(super) fn told(&self, step: &str) -> Option<String> {
+    pub(super) fn prompt_text(&self, step: &str) -> Option<String> {
         let tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
         let tries = tries.iter().filter(|one| one.step.as_deref() == Some(step));
         let tries = tries.map(|one| ("try", one));
@@ -83,9 +83,9 @@ mod tests {
     fn an_agent_is_told_what_came_of_its_work_before() {
         let tests = failure(ReasonCode::CommandFailed, "exit code 1", "1 failed\nexpected 2");
         let past = PreviousFailures::new(vec![PreviousFailure::of(1, Some("2"), &tests)]);
-        past.failed("1", 1, &failure(ReasonCode::NoCommit, "the step made no commit", ""));
-        past.failed("1", 2, &failure(ReasonCode::Timeout, "still running after 5s", ""));
-        insta::assert_snapshot!(past.told("1").unwrap(), @"
+        past.add("1", 1, &failure(ReasonCode::NoCommit, "the step made no commit", ""));
+        past.add("1", 2, &failure(ReasonCode::Timeout, "still running after 5s", ""));
+        insta::assert_snapshot!(past.prompt_text("1").unwrap(), @"
         This was tried before and failed:
 
         - attempt 1, in step 2 after it: command_failed: exit code 1
@@ -94,9 +94,9 @@ mod tests {
 
         - try 1: no_commit: the step made no commit
         ");
-        assert_eq!(past.told("3"), None);
-        assert_eq!(past.told("1.on_failure.1"), None);
-        assert_eq!(PreviousFailures::default().told("1"), None);
+        assert_eq!(past.prompt_text("3"), None);
+        assert_eq!(past.prompt_text("1.on_failure.1"), None);
+        assert_eq!(PreviousFailures::default().prompt_text("1"), None);
     }
 
     #[test]
@@ -113,6 +113,6 @@ mod tests {
                 })
                 .collect(),
         );
-        assert!(past.told("1").unwrap().len() <= LONGEST);
+        assert!(past.prompt_text("1").unwrap().len() <= LONGEST);
     }
 }

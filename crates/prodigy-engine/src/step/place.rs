@@ -9,9 +9,9 @@ use crate::root_dir::RootDir;
 
 impl StepContext {
     /// Refuses to do anything in a directory that is not of this worktree any more.
-    pub(super) fn check_place(&self, directory: &Path) -> Result<(), Failure> {
+    pub(super) fn verify_location(&self, directory: &Path) -> Result<(), Failure> {
         self.tree
-            .check_place(directory)
+            .verify_location(directory)
             .map_err(|error| Failure::new(ReasonCode::WorktreeError, error.to_string()))
     }
 

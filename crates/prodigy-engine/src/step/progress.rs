@@ -136,7 +136,7 @@ impl WorkProgress {
 
     /// Forgets where sessions ended: the worktree is not as they left it.
     #[must_use]
-    pub fn elsewhere(self) -> Self {
+    pub fn without_sessions(self) -> Self {
         self.state().known.places.clear();
         self
     }
@@ -146,12 +146,12 @@ impl WorkProgress {
     }
 
     /// Returns the name of this run of the work.
-    pub(super) fn place(&self) -> &str {
+    pub(super) fn run_name(&self) -> &str {
         &self.place
     }
 
     /// Returns whether the files are those that a session left which ended at `place`.
-    pub(super) fn is_here(&self, place: &str) -> bool {
+    pub(super) fn has_files_of(&self, place: &str) -> bool {
         place == self.place || self.state().known.places.iter().any(|known| known == place)
     }
 
@@ -162,7 +162,7 @@ impl WorkProgress {
 
     /// Returns the key of an action that is come to now. The same step may be come to several
     /// times: a handler runs before each new try, a judge after each.
-    pub(super) fn reach(&self, kind: &str, path: &str, attempt: u32) -> String {
+    pub(super) fn next_key(&self, kind: &str, path: &str, attempt: u32) -> String {
         let action = format!("{kind} {path} {attempt}");
         let mut state = self.state();
         let reached = state.reached.entry(action.clone()).or_default();
@@ -171,13 +171,13 @@ impl WorkProgress {
     }
 
     /// Returns what was remembered of an action.
-    pub(super) fn recall<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+    pub(super) fn restore_result<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let value = self.state().known.finished.get(key).cloned()?;
         serde_json::from_value(value).ok()
     }
 
     /// Remembers the result of an action that finished.
-    pub(super) fn remember<T: Serialize>(&self, key: String, result: &T) {
+    pub(super) fn save_result<T: Serialize>(&self, key: String, result: &T) {
         let mut state = self.state();
         state.known.begun.remove(&key);
         // What cannot be written is carried out once more.
@@ -205,7 +205,7 @@ impl WorkProgress {
     }
 
     /// Returns whether a try of a step was begun or finished in an earlier run.
-    pub(super) fn knows(&self, path: &str, attempt: u32) -> bool {
+    pub(super) fn was_started(&self, path: &str, attempt: u32) -> bool {
         let prefix = format!("act {path} {attempt} ");
         let state = self.state();
         let SavedProgress { finished, begun, .. } = &state.known;
@@ -224,7 +224,7 @@ impl WorkProgress {
     }
 
     /// Returns whether a step finished or an agent was at work.
-    pub fn has_any(&self) -> bool {
+    pub fn has_progress(&self) -> bool {
         let state = self.state();
         state.is_served || !state.known.finished.is_empty()
     }
@@ -240,8 +240,8 @@ impl WorkProgress {
     }
 
     /// Returns whether an event about a step was not recorded by an earlier run.
-    pub(super) fn is_news(&self, event: &Event) -> bool {
-        let Some(kind) = kind(event) else { return true };
+    pub(super) fn is_unrecorded(&self, event: &Event) -> bool {
+        let Some(kind) = event_kind(event) else { return true };
         let mut state = self.state();
         let told = state.told.entry(kind.clone()).or_default();
         *told += 1;
@@ -250,7 +250,7 @@ impl WorkProgress {
     }
 
     /// Returns what is stored of it.
-    pub(super) fn saved(&self) -> SavedProgress {
+    pub(super) fn to_saved(&self) -> SavedProgress {
         let state = self.state();
         let mut saved = state.known.clone();
         saved.places.push(self.place.clone());
@@ -271,7 +271,7 @@ impl WorkProgress {
 }
 
 /// Returns the kind of a record about a step, if it is told once in each run of the work.
-fn kind(event: &Event) -> Option<String> {
+fn event_kind(event: &Event) -> Option<String> {
     if let Event::StepStarted { step, .. } = event {
         Some(format!("started {step}"))
     } else if let Event::StepFailed { step, .. } = event {
@@ -304,33 +304,37 @@ mod tests {
     #[test]
     fn an_action_that_is_come_to_again_has_a_key_of_its_own() {
         let progress = WorkProgress::default();
-        let keys = [progress.reach("act", "1", 1), progress.reach("act", "1", 1)];
+        let keys = [progress.next_key("act", "1", 1), progress.next_key("act", "1", 1)];
         assert_eq!(keys, ["act 1 1 1", "act 1 1 2"]);
-        progress.remember(keys[0].clone(), &7);
-        let again = WorkProgress::new(Some(progress.saved()));
-        assert_eq!(again.recall::<i32>(&again.reach("act", "1", 1)), Some(7));
-        assert_eq!(again.recall::<i32>(&again.reach("act", "1", 1)), None);
+        progress.save_result(keys[0].clone(), &7);
+        let again = WorkProgress::new(Some(progress.to_saved()));
+        assert_eq!(again.restore_result::<i32>(&again.next_key("act", "1", 1)), Some(7));
+        assert_eq!(again.restore_result::<i32>(&again.next_key("act", "1", 1)), None);
     }
 
     #[test]
     fn a_record_is_written_once_however_often_work_is_cut_off() {
         let first = WorkProgress::default();
-        assert!(first.is_news(&started("1")) && first.is_news(&skipped("2")));
-        let second = WorkProgress::new(Some(first.saved()));
-        assert!(second.is_news(&started("1")), "it had not ended");
-        assert!(!second.is_news(&skipped("2")));
-        assert!(second.is_news(&skipped("2")), "it is another one");
-        let third = WorkProgress::new(Some(second.saved()));
-        assert!(!third.is_news(&skipped("2")) && !third.is_news(&skipped("2")));
+        assert!(first.is_unrecorded(&started("1")) && first.is_unrecorded(&skipped("2")));
+        let second = WorkProgress::new(Some(first.to_saved()));
+        assert!(second.is_unrecorded(&started("1")), "it had not ended");
+        assert!(!second.is_unrecorded(&skipped("2")));
+        assert!(second.is_unrecorded(&skipped("2")), "it is another one");
+        let third = WorkProgress::new(Some(second.to_saved()));
+        assert!(!third.is_unrecorded(&skipped("2")) && !third.is_unrecorded(&skipped("2")));
     }
 
     #[test]
     fn sessions_are_resumed_on_the_files_that_they_left() {
         let first = WorkProgress::default();
-        let second = WorkProgress::new(Some(first.saved()));
-        let third = WorkProgress::new(Some(second.saved()));
-        assert!(third.is_here(first.place()) && third.is_here(second.place()));
-        assert!(!WorkProgress::new(Some(first.saved())).is_here(second.place()));
-        assert!(!WorkProgress::new(Some(first.saved())).elsewhere().is_here(first.place()));
+        let second = WorkProgress::new(Some(first.to_saved()));
+        let third = WorkProgress::new(Some(second.to_saved()));
+        assert!(third.has_files_of(first.run_name()) && third.has_files_of(second.run_name()));
+        assert!(!WorkProgress::new(Some(first.to_saved())).has_files_of(second.run_name()));
+        assert!(
+            !WorkProgress::new(Some(first.to_saved()))
+                .without_sessions()
+                .has_files_of(first.run_name())
+        );
     }
 }

@@ -44,7 +44,7 @@ impl SequenceCompletion {
 /// Runs steps one after the other until one of them ends the phase.
 ///
 /// Returns what came of the steps together.
-pub(super) async fn sequence(
+pub(super) async fn run_sequence(
     workplace: &StepContext,
     steps: &[Step],
     list: &StepAddress,

@@ -85,31 +85,32 @@ impl AgentSession {
         env: &[(OsString, OsString)],
     ) -> Self {
         let identity = &workplace.identity;
-        if !agent.kind().is_able_to(Ability::Resume) {
-            let (id, record) = (name(identity, step, 0), SessionRecord::default());
+        if !agent.kind().supports(Ability::Resume) {
+            let (id, record) = (session_uuid(identity, step, 0), SessionRecord::default());
             return Self { id, resumes: None, file: None, kept: None, record };
         }
         let directory = workplace.tools.state.join("sessions");
         let file = |id: &str| directory.join(format!("{id}.json"));
-        let mut generations = (0..MOST).map(|generation| name(identity, step, generation));
+        let mut generations = (0..MOST).map(|generation| session_uuid(identity, step, generation));
         let found = generations.find(|id| read(&file(id)).is_none_or(|record| !record.is_over));
-        let uuid = found.unwrap_or_else(|| name(identity, step, MOST));
+        let uuid = found.unwrap_or_else(|| session_uuid(identity, step, MOST));
         let path = file(&uuid);
         let before = read(&path);
         let progress = workplace.progress();
-        let place = progress.place().to_owned();
+        let place = progress.run_name().to_owned();
         let own = before.as_ref().and_then(|before| before.session.clone());
         let own = own.filter(|name| is_session_name(name));
         let id = own.unwrap_or_else(|| uuid.clone());
-        let is_here = before.as_ref().is_some_and(|before| progress.is_here(&before.place));
+        let is_here = before.as_ref().is_some_and(|before| progress.has_files_of(&before.place));
         let cut = match is_here {
             true => SessionOrigin::Here,
             false if progress.is_resumed() => SessionOrigin::Before,
             false => SessionOrigin::Elsewhere,
         };
-        let kept = workplace.kept_for(agent, step);
-        let looked_in = kept.clone().or_else(|| agent.directory(env));
-        let resumes = looked_in.is_some_and(|it| agent.recall(&id, cwd, &it)).then_some(cut);
+        let kept = workplace.session_dir(agent, step);
+        let looked_in = kept.clone().or_else(|| agent.config_dir(env));
+        let resumes =
+            looked_in.is_some_and(|it| agent.restore_session(&id, cwd, &it)).then_some(cut);
         let id = if resumes.is_some() { id } else { uuid };
         let before = before.filter(|_| resumes.is_some()).unwrap_or_default();
         let SessionRecord { used, cost_usd, .. } = before;
@@ -127,12 +128,12 @@ impl AgentSession {
     }
 
     /// Returns whether the agent has sessions at all.
-    pub(super) fn is_kept(&self) -> bool {
+    pub(super) fn is_resumable(&self) -> bool {
         self.file.is_some()
     }
 
     /// Returns what an agent is told that was cut off.
-    pub(super) fn told(&self) -> Option<&'static str> {
+    pub(super) fn resume_notice(&self) -> Option<&'static str> {
         match self.resumes? {
             SessionOrigin::Here => Some(
                 "You were cut off before you had finished. The files are as you left them; go on \
@@ -151,12 +152,12 @@ impl AgentSession {
     }
 
     /// Returns somebody who listens to it.
-    pub(super) fn listener(&self, dialect: StreamDialect) -> StreamState {
+    pub(super) fn stream_state(&self, dialect: StreamDialect) -> StreamState {
         StreamState::resumed(dialect, self.record.used, self.record.cost_usd)
     }
 
     /// Returns what earlier processes of the session used and cost.
-    pub(super) fn before(&self) -> (TokenUsage, f64) {
+    pub(super) fn previous_usage(&self) -> (TokenUsage, f64) {
         (self.record.used, self.record.cost_usd)
     }
 
@@ -172,8 +173,8 @@ impl AgentSession {
         cost_usd: Option<f64>,
         failure: Option<&Failure>,
     ) {
-        let is_cut_off =
-            report.limit.is_some() || failure.is_some_and(|failure| failure.kind.is_circumstance());
+        let is_cut_off = report.limit.is_some()
+            || failure.is_some_and(|failure| failure.kind.is_environmental());
         self.record.is_over = !is_cut_off;
         if let Some(kept) = self.kept.as_deref().filter(|_| !is_cut_off) {
             // Nobody goes on with it, and it holds whatever the agent saw.
@@ -183,7 +184,7 @@ impl AgentSession {
     }
 
     /// Takes down what was heard of a prompt whose end nobody saw.
-    pub(super) fn lose(self, heard: &StreamState, cost_usd: Option<f64>) {
+    pub(super) fn close_interrupted(self, heard: &StreamState, cost_usd: Option<f64>) {
         self.end(heard.session(), heard.usage(), cost_usd);
     }
 
@@ -207,7 +208,12 @@ impl AgentSession {
 
 /// Adds to the record of a session what a run used whose end nobody saw because prodigy was
 /// killed. Agents that go on with the session may count it again.
-pub fn count_cut_off_run(state: &Path, run: &AgentRun, used: TokenUsage, cost_usd: Option<f64>) {
+pub fn count_interrupted_run(
+    state: &Path,
+    run: &AgentRun,
+    used: TokenUsage,
+    cost_usd: Option<f64>,
+) {
     let Some(session) = run.session.as_deref().filter(|name| is_session_name(name)) else { return };
     let file = state.join("sessions").join(format!("{session}.json"));
     let Some(mut record) = read(&file) else { return };
@@ -230,7 +236,7 @@ fn read(file: &Path) -> Option<SessionRecord> {
 /// Returns the name of a session: a UUID that follows from what it is for.
 ///
 /// So it is known before the agent has said anything, and after a crash.
-fn name(identity: &StepOwner, step: &str, generation: u32) -> String {
+fn session_uuid(identity: &StepOwner, step: &str, generation: u32) -> String {
     let mut hash = Sha256::new();
     let generation = generation.to_string();
     for part in [identity.job.as_str(), identity.item_name(), step, &generation] {
@@ -257,16 +263,16 @@ mod tests {
     #[test]
     fn the_name_of_a_session_is_a_uuid_that_follows_from_what_it_is_for() {
         let identity = |job: &str| StepOwner { job: job.parse().unwrap(), item: None };
-        let first = name(&identity("a"), "1", 0);
+        let first = session_uuid(&identity("a"), "1", 0);
         insta::assert_snapshot!(first, @"91e160ac-43c0-8cc0-9834-2c64c730903e");
         let others = [
-            name(&identity("b"), "1", 0),
-            name(&identity("a"), "2", 0),
-            name(&identity("a"), "1", 1),
+            session_uuid(&identity("b"), "1", 0),
+            session_uuid(&identity("a"), "2", 0),
+            session_uuid(&identity("a"), "1", 1),
         ];
         for other in &others {
             assert_ne!(*other, first);
         }
-        assert_eq!(name(&identity("a"), "1", 0), first);
+        assert_eq!(session_uuid(&identity("a"), "1", 0), first);
     }
 }

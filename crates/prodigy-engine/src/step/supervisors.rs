@@ -18,7 +18,7 @@ struct IdleSupervisors {
 
 impl SupervisorPool {
     /// Takes a waiting supervisor, or the number for a new one.
-    pub(super) fn take(&self) -> Result<(u32, SupervisorClient), u32> {
+    pub(super) fn acquire(&self) -> Result<(u32, SupervisorClient), u32> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.waiting.pop().ok_or_else(|| {
             let slot = idle.started;
@@ -28,7 +28,7 @@ impl SupervisorPool {
     }
 
     /// Gives a supervisor back.
-    pub(super) fn give(&self, slot: u32, supervisor: SupervisorClient) {
+    pub(super) fn release(&self, slot: u32, supervisor: SupervisorClient) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.waiting.push((slot, supervisor));
         // The lowest slot is used first, so that most output is in one pair of files.

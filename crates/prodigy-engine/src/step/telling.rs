@@ -14,7 +14,7 @@ use prodigy_core::{
 use super::{StepContext, output::ProcessLimits};
 use crate::{
     process::{LineSplitter, ProcessOutcome, TerminationReason},
-    store::note_stream_totals,
+    store::store_stream_totals,
 };
 
 /// The least time between two records of what an agent is doing: it may use a tool a
@@ -59,23 +59,23 @@ impl<'a> AgentListener<'a> {
     }
 
     /// Hears the next piece of what the agent prints, and returns whether that was its last word.
-    pub(super) fn hear(&mut self, piece: &[u8]) -> ControlFlow<Duration> {
+    pub(super) fn feed(&mut self, piece: &[u8]) -> ControlFlow<Duration> {
         let Self { lines, heard, teller, run, printed, .. } = self;
         let Some(heard) = heard else { return ControlFlow::Continue(()) };
         let mut is_more = false;
         lines.feed(piece, |line| {
-            for notice in heard.hear(line) {
+            for notice in heard.handle_line(line) {
                 is_more |= matches!(notice, StreamEvent::Usage(_));
-                teller.hear(notice);
+                teller.handle(notice);
             }
         });
         *printed = printed.saturating_add(piece.len() as u64);
         let StepContext { tools, identity, .. } = teller.workplace;
         // What does not fit into the transcript could not be read there if prodigy were killed.
         if is_more && *printed > tools.log_cap {
-            note_stream_totals(&tools.layout, &identity.job, run, &heard.totals()).ok();
+            store_stream_totals(&tools.layout, &identity.job, run, &heard.totals()).ok();
         }
-        if !heard.is_at_rest() {
+        if !heard.is_idle() {
             self.rests_since = None;
             return ControlFlow::Continue(());
         }
@@ -87,7 +87,11 @@ impl<'a> AgentListener<'a> {
     /// came to is then what the result says.
     ///
     /// One that is asked to end may print a result because of that, which is none in time.
-    pub(super) fn has_lingered(&self, ended: &ProcessOutcome, limits: &ProcessLimits) -> bool {
+    pub(super) fn ended_after_result(
+        &self,
+        ended: &ProcessOutcome,
+        limits: &ProcessLimits,
+    ) -> bool {
         let (Some(rests_since), Some(heard)) = (self.rests_since, &self.heard) else {
             return false;
         };
@@ -105,7 +109,9 @@ impl<'a> AgentListener<'a> {
     pub(super) fn finish(self) -> Option<StreamState> {
         let Self { mut lines, mut heard, mut teller, .. } = self;
         if let Some(heard) = &mut heard {
-            lines.finish(|line| heard.hear(line).into_iter().for_each(|it| teller.hear(it)));
+            lines.finish(|line| {
+                heard.handle_line(line).into_iter().for_each(|it| teller.handle(it))
+            });
         }
         teller.finish();
         heard
@@ -149,18 +155,18 @@ impl<'a> AgentEventEmitter<'a> {
     }
 
     /// Takes notice of something in the agent's stream.
-    pub(super) fn hear(&mut self, notice: StreamEvent) {
+    pub(super) fn handle(&mut self, notice: StreamEvent) {
         match notice {
             StreamEvent::Session { id, model, .. } => self.begin(id, model),
             StreamEvent::Tool { name, about } => {
                 self.uses = self.uses.saturating_add(1);
                 self.tool = Some((name, about));
                 if self.told_at.is_none_or(|at| at.elapsed() >= TOOLS_APART) {
-                    self.tell_tool();
+                    self.emit_tool();
                 }
             }
             StreamEvent::Utilization { window, share, resets_at } => {
-                self.warn(window, share, resets_at);
+                self.emit_quota_warning(window, share, resets_at);
             }
             // The transcript keeps what it said, and the report what it came to.
             StreamEvent::Spoke { .. }
@@ -174,7 +180,7 @@ impl<'a> AgentEventEmitter<'a> {
 
     /// Tells what is left to tell.
     pub(super) fn finish(mut self) {
-        self.tell_tool();
+        self.emit_tool();
     }
 
     /// Tells that the agent began; one that speaks of it again is the same.
@@ -184,23 +190,23 @@ impl<'a> AgentEventEmitter<'a> {
         }
         let (step, agent) = (self.step.to_owned(), self.agent.to_owned());
         let resumed = self.resumed;
-        self.workplace.tell(Event::AgentSessionStarted { step, agent, session_id, model, resumed });
+        self.workplace.emit(Event::AgentSessionStarted { step, agent, session_id, model, resumed });
     }
 
-    fn tell_tool(&mut self) {
+    fn emit_tool(&mut self) {
         let Some((tool, about)) = self.tool.take() else { return };
         let (step, uses) = (self.step.to_owned(), std::mem::take(&mut self.uses));
         self.told_at = Some(Instant::now());
-        self.workplace.tell(Event::AgentToolUsed { step, tool, about, uses });
+        self.workplace.emit(Event::AgentToolUsed { step, tool, about, uses });
     }
 
     /// Tells how much of a limit is used, if that is news.
-    fn warn(&mut self, window: String, share: f64, resets_at: Option<Timestamp>) {
+    fn emit_quota_warning(&mut self, window: String, share: f64, resets_at: Option<Timestamp>) {
         if !share.is_finite() || (share - self.share).abs() < SHARES_APART {
             return;
         }
         self.share = share;
         let window = Some(window);
-        self.workplace.tools.tell(Event::QuotaWarned { share, window, resets_at }.into());
+        self.workplace.tools.emit(Event::QuotaWarned { share, window, resets_at }.into());
     }
 }

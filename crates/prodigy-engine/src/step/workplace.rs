@@ -25,8 +25,8 @@ use super::{
     BudgetGate, CommitRules, EffectTracker, PreviousFailures, SavedProgress, SuspensionFlag,
     UnknownCosts, WorkProgress,
     confine::ConfinedAgent,
-    fault::{fault, not_launched},
-    flow::stopped,
+    fault::{infrastructure_failure, launch_failure},
+    flow::cancelled_failure,
     output::{ActionFailure, ActionOutput},
     supervisors::SupervisorPool,
 };
@@ -70,12 +70,12 @@ impl StepOwner {
 
     /// Returns the line of a commit message by which the work can be found again.
     pub(super) fn trailer(&self) -> String {
-        trailer(&self.job, self.item_name())
+        commit_trailer(&self.job, self.item_name())
     }
 }
 
 /// Returns the line of a commit message by which the work on an item can be found again.
-pub fn trailer(job: &JobId, item: &str) -> String {
+pub fn commit_trailer(job: &JobId, item: &str) -> String {
     format!("Prodigy-Idempotency-Key: {job}:{item}")
 }
 
@@ -157,7 +157,7 @@ pub struct JobContext {
 
 impl JobContext {
     /// Tells the job what happened.
-    pub fn tell(&self, fact: NewEvent) {
+    pub fn emit(&self, fact: NewEvent) {
         // The job stops listening only when it is over; then nobody needs to know.
         self.events.send(StepNotification { fact, safe: None }).ok();
     }
@@ -165,10 +165,10 @@ impl JobContext {
 
 impl StepContext {
     /// Tells the job what happened inside a step.
-    pub fn tell(&self, event: Event) {
+    pub fn emit(&self, event: Event) {
         // An earlier run of the same work may have recorded it.
-        if self.progress().is_news(&event) {
-            self.tools.tell(self.fact(event));
+        if self.progress().is_unrecorded(&event) {
+            self.tools.emit(self.fact(event));
         }
     }
 
@@ -176,7 +176,7 @@ impl StepContext {
     ///
     /// An error means that nobody will ever know of it: the job is over, or its journal
     /// cannot be written.
-    pub(super) async fn record(&self, event: Event) -> Result<(), Failure> {
+    pub(super) async fn emit_durable(&self, event: Event) -> Result<(), Failure> {
         self.effects.apply(&event);
         let (safe, is_safe) = oneshot::channel();
         self.tools.events.send(StepNotification { fact: self.fact(event), safe: Some(safe) }).ok();
@@ -207,14 +207,14 @@ impl StepContext {
 
     /// Returns whether nothing more may be begun: the run was stopped, or a limit or a budget cut
     /// the work off.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_cancelled(&self) -> bool {
         self.tools.stop.is_requested() || self.interruption.is_set()
     }
 
     /// Returns what keeps agents from starting, if a budget is spent or cannot be kept.
-    pub(super) fn no_more_agents(&self) -> Option<SuspensionCause> {
-        let spent = self.tools.budget.overspent().map(SuspensionCause::Budget);
-        spent.or_else(|| self.tools.unknown_costs.limit().map(SuspensionCause::Limit))
+    pub(super) fn agent_start_blocked(&self) -> Option<SuspensionCause> {
+        let spent = self.tools.budget.exceeded_budget().map(SuspensionCause::Budget);
+        spent.or_else(|| self.tools.unknown_costs.blocking_limit().map(SuspensionCause::Limit))
     }
 
     /// Returns the progress of the item or step that is under way.
@@ -233,7 +233,7 @@ impl StepContext {
     pub fn resume_work(&self, saved: SavedProgress, is_as_left: bool) {
         self.commit_rules.resume(saved.uncommitted.clone());
         let progress = WorkProgress::new(Some(saved));
-        self.set_progress(if is_as_left { progress } else { progress.elsewhere() });
+        self.set_progress(if is_as_left { progress } else { progress.without_sessions() });
     }
 
     fn set_progress(&self, progress: WorkProgress) {
@@ -242,7 +242,7 @@ impl StepContext {
 
     /// Returns the progress as it is stored when the work is cut off.
     pub fn save_progress(&self) -> SavedProgress {
-        let mut saved = self.progress().saved();
+        let mut saved = self.progress().to_saved();
         saved.uncommitted = self.commit_rules.under_way();
         saved
     }
@@ -254,15 +254,16 @@ impl StepContext {
 
     /// Takes back what a step planted in git's settings: to be called before git is used
     /// on what the step left behind.
-    pub fn check_settings(&self) -> Result<(), Failure> {
+    pub fn check_repo_guard(&self) -> Result<(), Failure> {
         let failed = |why: String| {
             let message = format!("git's settings cannot be checked: {why}");
             Failure::new(ReasonCode::WorktreeError, message)
         };
-        let found = self.tools.guard.check().map_err(|error| failed(error.to_string()))?;
+        let found =
+            self.tools.guard.check_and_restore().map_err(|error| failed(error.to_string()))?;
         if !found.is_empty() {
             let changes = found.iter().map(ToString::to_string).collect();
-            self.tell(Event::GitTampering { changes });
+            self.emit(Event::GitTampering { changes });
         }
         Ok(())
     }
@@ -279,14 +280,14 @@ impl StepContext {
     /// to be streamed.
     ///
     /// Its standard output is then in the file for transcripts.
-    pub(super) async fn listen(
+    pub(super) async fn launch_agent(
         &self,
         launch: Launch,
         agent: ConfinedAgent<'_>,
         listener: OutputListener<'_>,
     ) -> Result<(u32, ProcessOutcome), Box<ActionFailure>> {
         let (slot, ended) = self.supervise(launch, Some(agent), listener).await?;
-        Ok((slot, self.unconfined(ended)))
+        Ok((slot, self.restore_signal_status(ended)))
     }
 
     async fn supervise(
@@ -295,17 +296,18 @@ impl StepContext {
         agent: Option<ConfinedAgent<'_>>,
         listener: OutputListener<'_>,
     ) -> Result<(u32, ProcessOutcome), Box<ActionFailure>> {
-        self.check_place(&launch.cwd).map_err(ActionFailure::bare)?;
-        let mut launch = match self.confine(launch, agent).map_err(ActionFailure::bare)? {
-            Ok(launch) => launch,
-            Err(ended) => return Ok((0, ended)),
-        };
-        let (slot, mut supervisor) = match self.supervisors.take() {
+        self.verify_location(&launch.cwd).map_err(ActionFailure::without_output)?;
+        let mut launch =
+            match self.sandbox_launch(launch, agent).map_err(ActionFailure::without_output)? {
+                Ok(launch) => launch,
+                Err(ended) => return Ok((0, ended)),
+            };
+        let (slot, mut supervisor) = match self.supervisors.acquire() {
             Ok(waiting) => waiting,
             Err(slot) => {
                 match SupervisorClient::start(&self.tools.program, &self.tools.state).await {
                     Ok(supervisor) => (slot, supervisor),
-                    Err(error) => return Err(self.lost(&error).await),
+                    Err(error) => return Err(self.launch_failure(&error).await),
                 }
             }
         };
@@ -317,21 +319,23 @@ impl StepContext {
         }
         // A supervisor that was lost is not given back: the next step gets a new one.
         let began = clock::now();
-        let _record = self.tree.repo().begin_step();
-        let ended = match supervisor.listen(&launch, &self.tools.stop, listener).await {
+        let _record = self.tree.repo().record_step_start();
+        let ended = match supervisor.run_streaming(&launch, &self.tools.stop, listener).await {
             Ok(ended) => ended,
             Err(error) => {
-                self.unlock(began).await.map_err(ActionFailure::bare)?;
-                return Err(self.lost(&error).await);
+                self.remove_stale_locks(began).await.map_err(ActionFailure::without_output)?;
+                return Err(self.launch_failure(&error).await);
             }
         };
-        self.supervisors.give(slot, supervisor);
+        self.supervisors.release(slot, supervisor);
         if ended.ended_by.is_some() || matches!(ended.status, ProcessStatus::Signaled(_)) {
-            let unlocked = self.unlock(began).await;
+            let unlocked = self.remove_stale_locks(began).await;
             unlocked.map_err(|failure| {
-                let output =
-                    ActionOutput { transcript: launch.stream, ..ActionOutput::of(slot, &ended) };
-                ActionFailure::with(failure, output)
+                let output = ActionOutput {
+                    transcript: launch.stream,
+                    ..ActionOutput::from_process(slot, &ended)
+                };
+                ActionFailure::with_output(failure, output)
             })?;
         }
         Ok((slot, ended))
@@ -340,23 +344,23 @@ impl StepContext {
     /// Makes a failure of a launch that was not seen to its end.
     ///
     /// Whoever stops a run may end its supervisors with it. That is no fault of the step.
-    async fn lost(&self, error: &process::Error) -> Box<ActionFailure> {
-        let mut failed = not_launched(error);
+    async fn launch_failure(&self, error: &process::Error) -> Box<ActionFailure> {
+        let mut failed = launch_failure(error);
         let is_lost = failed.failure.kind == ReasonCode::WorkerLost;
         if is_lost && self.tools.stop.is_requested_soon().await {
-            failed.failure = stopped();
+            failed.failure = cancelled_failure();
         }
         failed
     }
 
     /// Removes what a git that was killed has left in the way of every other.
-    async fn unlock(&self, since: Timestamp) -> Result<(), Failure> {
+    async fn remove_stale_locks(&self, since: Timestamp) -> Result<(), Failure> {
         let repo = self.tree.repo().clone();
         let removed = tokio::task::spawn_blocking(move || repo.remove_stale_locks(since.into()));
         match removed.await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(fault(&error)),
-            Err(error) => Err(fault(&error)),
+            Ok(Err(error)) => Err(infrastructure_failure(&error)),
+            Err(error) => Err(infrastructure_failure(&error)),
         }
     }
 

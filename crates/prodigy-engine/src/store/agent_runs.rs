@@ -75,7 +75,7 @@ impl AgentRun {
     }
 
     /// Returns the runs whose cost the journal may not say, in the order of their streams.
-    pub fn all(layout: &Layout, job: &JobId) -> Vec<Self> {
+    pub fn pending_runs(layout: &Layout, job: &JobId) -> Vec<Self> {
         let entries = fs::read_dir(directory(layout, job)).into_iter().flatten().flatten();
         let texts = entries.filter_map(|entry| read_bounded(&entry.path(), LIMIT).ok().flatten());
         let mut runs: Vec<Self> =
@@ -86,7 +86,7 @@ impl AgentRun {
 }
 
 /// Notes the sums of a stream of which the transcript does not hold all.
-pub fn note_stream_totals(
+pub fn store_stream_totals(
     layout: &Layout,
     job: &JobId,
     id: &str,
@@ -101,7 +101,7 @@ pub fn note_stream_totals(
 }
 
 /// Returns the sums of a stream, if they were noted.
-pub fn noted_stream_totals(layout: &Layout, job: &JobId, id: &str) -> Option<StreamTotals> {
+pub fn stored_stream_totals(layout: &Layout, job: &JobId, id: &str) -> Option<StreamTotals> {
     let text = read_bounded(&totals_file(layout, job, id), LIMIT).ok()??;
     serde_json::from_slice(&text).ok()
 }

@@ -21,11 +21,11 @@ pub fn has_begun(layout: &Layout, job: &JobId) -> Result<bool, Error> {
 
 /// Returns whether the journal holds something besides a first record that was cut off.
 fn has_records(layout: &Layout, job: &JobId) -> Result<bool, Error> {
-    let segments = segment::list(&layout.events_dir(job))?;
+    let segments = segment::list_segments(&layout.events_dir(job))?;
     if segments.len() != 1 {
         return Ok(!segments.is_empty());
     }
-    match JournalReader::open(layout, job)?.step() {
+    match JournalReader::open(layout, job)?.read_next() {
         Ok(ReadOutcome::End | ReadOutcome::Torn(_)) => Ok(false),
         Ok(ReadOutcome::Record(_) | ReadOutcome::Passed) | Err(_) => Ok(true),
     }
@@ -46,9 +46,9 @@ fn has_traces(layout: &Layout, job: &JobId) -> bool {
 /// Moves the files of a journal without a whole record out of the way.
 ///
 /// The caller holds the lock of the job.
-pub(super) fn set_aside(segments: &[JournalSegment]) -> Result<(), Error> {
+pub(super) fn move_journal_aside(segments: &[JournalSegment]) -> Result<(), Error> {
     for JournalSegment { path, .. } in segments {
-        files::rename(path, &files::free_name(path, ".torn")?)?;
+        files::rename(path, &files::unused_name(path, ".torn")?)?;
         files::sync_dir(files::parent(path))?;
     }
     Ok(())

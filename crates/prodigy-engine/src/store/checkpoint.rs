@@ -11,9 +11,9 @@ const MAX: u64 = 512 * 1024 * 1024;
 /// Replaces the checkpoint of a job.
 pub fn save_checkpoint(layout: &Layout, job: &JobId, value: &impl Serialize) -> Result<(), Error> {
     files::create_dir(&layout.state_dir(job))?;
-    let mut file = AtomicFile::begin(&layout.checkpoint(job))?;
+    let mut file = AtomicFile::create(&layout.checkpoint(job))?;
     file.add_pretty(value)?;
-    file.add(b"\n")?;
+    file.append(b"\n")?;
     file.commit().map(drop)
 }
 

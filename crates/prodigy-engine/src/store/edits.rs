@@ -29,7 +29,7 @@ impl ItemEdits {
     }
 
     /// Returns the data of an item, if it was changed.
-    pub(super) fn of(&self, place: usize) -> Option<Result<Box<RawValue>, Error>> {
+    pub(super) fn read(&self, place: usize) -> Option<Result<Box<RawValue>, Error>> {
         self.places.get(&place).map(|sha256| read(self.directory.join(name(sha256)), sha256))
     }
 }

@@ -86,8 +86,8 @@ pub fn create_dir(path: &Path) -> Result<(), Error> {
 
 /// Replaces a file's content in one step: readers and crashes see the old or the new one.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut new = AtomicFile::begin(path)?;
-    new.add(bytes)?;
+    let mut new = AtomicFile::create(path)?;
+    new.append(bytes)?;
     new.commit().map(drop)
 }
 
@@ -95,16 +95,16 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 ///
 /// Nothing waits for the disk, and directories that are missing are made.
 pub fn write_projection(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let begun = match AtomicFile::begin(path) {
+    let begun = match AtomicFile::create(path) {
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             create_dir(parent(path))?;
-            AtomicFile::begin(path)
+            AtomicFile::create(path)
         }
         begun => begun,
     };
     let mut new = begun?;
-    new.add(bytes)?;
-    new.publish().map(drop)
+    new.append(bytes)?;
+    new.commit_unsynced().map(drop)
 }
 
 /// Creates a file that can be made again from the journal, with one write; returns whether it
@@ -252,7 +252,7 @@ pub fn read_bounded(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
 }
 
 /// Returns the first of `path` + `suffix`, `…-2`, `…-3` that nothing has yet.
-pub(crate) fn free_name(path: &Path, suffix: &str) -> Result<PathBuf, Error> {
+pub(crate) fn unused_name(path: &Path, suffix: &str) -> Result<PathBuf, Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     (1..=TRIES)
         .map(|number| match number {
@@ -264,8 +264,8 @@ pub(crate) fn free_name(path: &Path, suffix: &str) -> Result<PathBuf, Error> {
 }
 
 /// Moves a file that can be made again out of the way, to a free name beside it.
-pub(crate) fn move_aside(path: &Path, suffix: &str) -> Result<(), Error> {
-    rename(path, &free_name(path, suffix)?)
+pub(crate) fn move_to_backup(path: &Path, suffix: &str) -> Result<(), Error> {
+    rename(path, &unused_name(path, suffix)?)
 }
 
 /// Renames a file that can be made again from the journal, without waiting for the disk.
@@ -290,7 +290,7 @@ pub(super) fn sync_dir(path: &Path) -> Result<(), Error> {
 }
 
 /// Says plainly why a file was refused that was opened without following links or waiting.
-pub(crate) fn plainly(error: io::Error) -> io::Error {
+pub(crate) fn describe_refusal(error: io::Error) -> io::Error {
     match rustix::io::Errno::from_io_error(&error) {
         // A pipe that nobody reads.
         Some(rustix::io::Errno::NXIO) => io::Error::other("it is not a regular file"),

@@ -53,16 +53,16 @@ impl LockHolder {
         let mut pids = entries
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
             .filter_map(Pid::from_raw);
-        Ok(pids.find_map(|pid| Self::prove(pid, lock)))
+        Ok(pids.find_map(|pid| Self::verify(pid, lock)))
     }
 
     /// Returns the process if it is a prodigy that took the lock.
-    fn prove(pid: Pid, lock: (u64, u64)) -> Option<Self> {
+    fn verify(pid: Pid, lock: (u64, u64)) -> Option<Self> {
         // Opened before anything is looked at: if the number changes hands in between,
         // the handle still means the old process, and signals go nowhere.
         let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
         let process = Path::new("/proc").join(pid.to_string());
-        let proven = is_prodigy(&process) && took(&process, pid, lock);
+        let proven = is_prodigy(&process) && holds_lock(&process, pid, lock);
         proven.then_some(Self { pid, handle })
     }
 
@@ -72,7 +72,7 @@ impl LockHolder {
     }
 
     /// Returns those of some signals that the process does not ignore.
-    pub fn heeded(&self, signals: &[Signal]) -> Vec<Signal> {
+    pub fn handled_signals(&self, signals: &[Signal]) -> Vec<Signal> {
         let ignored = IgnoredSignals::of(self.pid);
         signals.iter().copied().filter(|signal| !ignored.contains(*signal)).collect()
     }
@@ -115,7 +115,7 @@ fn is_prodigy(process: &Path) -> bool {
 }
 
 /// Returns whether a process took the lock, which is a file by device and number.
-fn took(process: &Path, pid: Pid, lock: (u64, u64)) -> bool {
+fn holds_lock(process: &Path, pid: Pid, lock: (u64, u64)) -> bool {
     // The files of other users' processes cannot be seen; those are not ours to signal.
     let Ok(files) = fs::read_dir(process.join("fd")) else { return false };
     let names: Vec<OsString> = files.flatten().map(|file| file.file_name()).collect();
@@ -123,14 +123,14 @@ fn took(process: &Path, pid: Pid, lock: (u64, u64)) -> bool {
         let is_lock = fs::metadata(process.join("fd").join(name))
             .is_ok_and(|meta| (meta.dev(), meta.ino()) == lock);
         let info = || fs::read_to_string(process.join("fdinfo").join(name)).unwrap_or_default();
-        is_lock && says_taken(&info(), pid)
+        is_lock && is_locked_by(&info(), pid)
     })
 }
 
 /// Returns whether the kernel says of an open file that this very process locked it.
 ///
 /// A process that was just forked off shares the open file, but did not take the lock.
-fn says_taken(info: &str, pid: Pid) -> bool {
+fn is_locked_by(info: &str, pid: Pid) -> bool {
     let pid = pid.to_string();
     info.lines().filter_map(|line| line.strip_prefix("lock:")).any(|lock| {
         let words: Vec<&str> = lock.split_whitespace().skip(1).take(4).collect();
@@ -202,7 +202,7 @@ mod tests {
             ("lock:\t1: POSIX  ADVISORY  WRITE 77 fe:00:12 0 EOF", false),
             ("flags:\t0100001", false),
         ] {
-            assert_eq!(says_taken(&info(lock), pid), taken, "{lock}");
+            assert_eq!(is_locked_by(&info(lock), pid), taken, "{lock}");
         }
     }
 }

@@ -96,12 +96,12 @@ impl JournalWriter {
     pub fn create(layout: &Layout, job: &JobId, durability: Durability) -> Result<Self, Error> {
         let directory = layout.events_dir(job);
         refuse_removed(layout, job)?;
-        let segments = segment::list(&directory)?;
+        let segments = segment::list_segments(&directory)?;
         if !segments.is_empty() {
             if beginning::has_begun(layout, job)? {
                 return Err(Error::Exists { job: job.clone() });
             }
-            beginning::set_aside(&segments)?;
+            beginning::move_journal_aside(&segments)?;
         }
         files::create_dir(&directory)?;
         Self::new(directory, job, durability)
@@ -133,30 +133,30 @@ impl JournalWriter {
     ) -> Result<(Self, JournalRecovery), E> {
         let mut reader = JournalReader::open_after(layout, job, seq)?;
         let torn = loop {
-            match reader.step()? {
+            match reader.read_next()? {
                 ReadOutcome::Record(record) => each(*record)?,
                 ReadOutcome::Passed => {}
                 ReadOutcome::End => break None,
                 ReadOutcome::Torn(spot) => break Some(spot),
             }
         };
-        Ok(Self::go_on(layout, job, durability, &reader, torn)?)
+        Ok(Self::open_at_end(layout, job, durability, &reader, torn)?)
     }
 
     /// Opens a journal for writing that was read to its end.
-    fn go_on(
+    fn open_at_end(
         layout: &Layout,
         job: &JobId,
         durability: Durability,
         reader: &JournalReader,
         torn: Option<BadLine>,
     ) -> Result<(Self, JournalRecovery), Error> {
-        let end = reader.spot("").unwrap_or_default();
+        let end = reader.bad_line("").unwrap_or_default();
         let last_seq = reader.last_seq();
         let mut journal = Self::new(layout.events_dir(job), job, durability)?;
         journal.next_seq = last_seq + 1;
-        let torn = torn.map(|spot| cut(&spot)).transpose()?;
-        let last = segment::list(&journal.directory)?.pop();
+        let torn = torn.map(|spot| cut_torn_tail(&spot)).transpose()?;
+        let last = segment::list_segments(&journal.directory)?.pop();
         if let Some(segment) = last.filter(|segment| segment.path == end.path) {
             let file = files::open_regular(&segment.path, OpenMode::Append)?;
             // What the dead writer wrote is about to be built upon, so it has to last.
@@ -218,7 +218,7 @@ impl JournalWriter {
     }
 
     /// Waits until everything appended so far would survive a power failure.
-    pub fn durable(&self) -> Result<(), Error> {
+    pub fn sync(&self) -> Result<(), Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -229,9 +229,9 @@ impl JournalWriter {
     /// blocking the thread.
     pub fn sync_ticket(&self) -> SyncTicket {
         match (&self.failed, &self.syncer) {
-            (Some(error), _) => SyncTicket::known(Err(error.clone())),
+            (Some(error), _) => SyncTicket::ready(Err(error.clone())),
             (None, Some(syncer)) => syncer.ticket(),
-            (None, None) => SyncTicket::known(Ok(())),
+            (None, None) => SyncTicket::ready(Ok(())),
         }
     }
 
@@ -288,7 +288,7 @@ impl JournalWriter {
         if self.current.as_ref().is_none_or(|current| {
             current.length > 0 && current.length.saturating_add(bytes) > self.segment_bytes
         }) {
-            self.roll(now)?;
+            self.start_segment(now)?;
         }
         let Some(current) = &mut self.current else { return Ok(()) };
         if let Err(error) = (&*current.file).write_all(&self.buffer) {
@@ -300,14 +300,14 @@ impl JournalWriter {
         current.length += bytes;
         self.buffer.clear();
         if let Some(syncer) = &self.syncer {
-            syncer.wrote();
+            syncer.notify_write();
         }
         Ok(())
     }
 
     /// Begins a new segment. The old one is made durable first: only the end of the
     /// last segment may ever be torn.
-    fn roll(&mut self, now: Timestamp) -> Result<(), Error> {
+    fn start_segment(&mut self, now: Timestamp) -> Result<(), Error> {
         let last = match self.current.take() {
             Some(current) => {
                 // The kernel reports a failed sync only once, so all of them are done
@@ -322,9 +322,9 @@ impl JournalWriter {
                 synced?;
                 Some(current.segment)
             }
-            None => segment::list(&self.directory)?.pop(),
+            None => segment::list_segments(&self.directory)?.pop(),
         };
-        let segment = JournalSegment::after(&self.directory, last.as_ref(), now);
+        let segment = JournalSegment::next(&self.directory, last.as_ref(), now);
         let file = files::create_file(&segment.path)
             .map_err(|error| Error::io("create", &segment.path, error))?;
         files::sync_dir(&self.directory)?;
@@ -348,13 +348,13 @@ impl JournalWriter {
 }
 
 /// Cuts a torn end and keeps it beside the file.
-fn cut(spot: &BadLine) -> Result<TornTail, Error> {
+fn cut_torn_tail(spot: &BadLine) -> Result<TornTail, Error> {
     let mut file = files::open_regular(&spot.path, OpenMode::Append)?;
     let mut tail = Vec::new();
     file.seek(SeekFrom::Start(spot.offset))
         .and_then(|_| file.read_to_end(&mut tail))
         .map_err(|error| Error::io("read", &spot.path, error))?;
-    let saved_to = files::free_name(&spot.path, ".torn")?;
+    let saved_to = files::unused_name(&spot.path, ".torn")?;
     files::write_atomic(&saved_to, &tail)?;
     file.set_len(spot.offset)
         .and_then(|()| file.sync_all())
@@ -454,7 +454,7 @@ mod tests {
             assert_eq!(torn.file, home.segment());
             assert_eq!(fs::read(&torn.saved_to).unwrap(), whole[last..length]);
             journal.append(vec![event("again")], at(1)).unwrap();
-            journal.durable().unwrap();
+            journal.sync().unwrap();
             let seqs: Vec<_> = home.records().iter().map(|r| r.seq).collect();
             assert_eq!(seqs, [1, 2, 3]);
         }
@@ -512,12 +512,12 @@ mod tests {
             let job = "job-1".parse().unwrap();
             let mut journal = JournalWriter::create(&layout, &job, Durability::Full).unwrap();
             journal.append(vec![event("fits")], at(0)).unwrap();
-            journal.durable().unwrap();
+            journal.sync().unwrap();
             let error = journal.append(vec![event(&"x".repeat(100_000))], at(0)).unwrap_err();
             assert!(error.is_disk_full(), "{error:?}");
             for error in [
                 journal.append(vec![event("would fit")], at(0)).unwrap_err(),
-                journal.durable().unwrap_err(),
+                journal.sync().unwrap_err(),
             ] {
                 assert!(error.is_disk_full(), "{error:?}");
             }
@@ -568,17 +568,17 @@ mod tests {
         let home = TestHome::new();
         let mut journal = home.create();
         journal.append(vec![event("one")], at(0)).unwrap();
-        journal.durable().unwrap();
+        journal.sync().unwrap();
         // A pipe cannot be synced.
         let (_reader, writer) = rustix::pipe::pipe().unwrap();
         let pipe = Arc::new(File::from(writer));
         journal.syncer.as_ref().unwrap().switch_to(&pipe, Path::new("/pipe"));
         journal.append(vec![event("two")], at(0)).unwrap();
-        let lost = journal.durable().unwrap_err();
+        let lost = journal.sync().unwrap_err();
         insta::assert_snapshot!(lost, @"cannot sync `/pipe`");
         let file = Arc::clone(&journal.current.as_ref().unwrap().file);
         journal.syncer.as_ref().unwrap().switch_to(&file, &home.segment());
-        assert_eq!(journal.durable().unwrap_err().to_string(), lost.to_string());
+        assert_eq!(journal.sync().unwrap_err().to_string(), lost.to_string());
         let again = journal.append(vec![event("three")], at(0)).unwrap_err();
         assert_eq!(again.to_string(), lost.to_string());
     }
@@ -588,7 +588,7 @@ mod tests {
         let home = TestHome::new();
         let mut journal = home.create().with_segment_bytes(400);
         journal.append(vec![event("one")], at(0)).unwrap();
-        journal.durable().unwrap();
+        journal.sync().unwrap();
         // A pipe cannot be synced.
         let (_reader, writer) = rustix::pipe::pipe().unwrap();
         let pipe = Arc::new(File::from(writer));
@@ -610,13 +610,13 @@ mod tests {
         for _ in 0..1000 {
             journal.append(vec![event("x")], at(0)).unwrap();
         }
-        journal.durable().unwrap();
+        journal.sync().unwrap();
         let spent = start.elapsed();
         let syncs = journal.syncer.as_ref().unwrap().syncs();
         // At most one for every 10 ms that passed, and the one that was waited for.
         let most = u64::try_from(spent.as_millis()).unwrap() / 10 + 2;
         assert!((1..=most).contains(&syncs), "{syncs} syncs in {spent:?}");
-        journal.durable().unwrap();
+        journal.sync().unwrap();
         assert_eq!(journal.syncer.as_ref().unwrap().syncs(), syncs);
     }
 
@@ -638,7 +638,7 @@ mod tests {
         let mut journal =
             JournalWriter::create(&home.layout, &home.job, Durability::Relaxed).unwrap();
         journal.append(vec![event("x")], at(0)).unwrap();
-        journal.durable().unwrap();
+        journal.sync().unwrap();
         block_on(journal.sync_ticket().wait()).unwrap();
         assert!(journal.syncer.is_none());
     }
@@ -653,7 +653,7 @@ mod tests {
         assert_eq!(written.len(), RECORDS);
         assert!(journal.buffer.capacity() < 3 * CHUNK, "{}", journal.buffer.capacity());
         journal.append(vec![event("and one more")], at(0)).unwrap();
-        journal.durable().unwrap();
+        journal.sync().unwrap();
         let sizes: Vec<_> = home.files().into_iter().map(|(_, bytes)| bytes.len()).collect();
         let total: usize = sizes.iter().sum();
         assert_eq!(sizes.len(), total.div_ceil(CHUNK));
@@ -750,7 +750,7 @@ mod tests {
         let mut journal = home.create();
         journal.append(vec![event("one")], at(0)).unwrap();
         let before = journal.sync_ticket();
-        journal.durable().unwrap();
+        journal.sync().unwrap();
         // A pipe cannot be synced.
         let (_reader, writer) = rustix::pipe::pipe().unwrap();
         let pipe = Arc::new(File::from(writer));
@@ -792,7 +792,7 @@ mod tests {
         drop(journal.append(queued, at(0)).unwrap());
         println!("append 100000 {:?}", start.elapsed());
         let start = Instant::now();
-        journal.durable().unwrap();
+        journal.sync().unwrap();
         println!("sync {:?}", start.elapsed());
         drop(journal);
         let bytes: usize = home.files().iter().map(|(_, bytes)| bytes.len()).sum();

@@ -256,7 +256,7 @@ impl Layout {
     pub fn jobs(&self) -> Result<Vec<JobId>, Error> {
         let mut jobs = Vec::new();
         for job in names::<JobId>(&self.below("events"))? {
-            if let Some(first) = segment::list(&self.events_dir(&job))?.into_iter().next()
+            if let Some(first) = segment::list_segments(&self.events_dir(&job))?.into_iter().next()
                 && !self.is_removed(&job)
                 && beginning::has_begun(self, &job)?
             {
@@ -315,11 +315,11 @@ mod tests {
             layout.events_dir(&job),
             layout.state_dir(&job),
             layout.logs_dir(&job, None),
-            layout.logs_dir(&job, Some(&ItemId::of_key("../../etc"))),
-            layout.logs_dir(&job, Some(&ItemId::of_key("workflow"))),
+            layout.logs_dir(&job, Some(&ItemId::from_key("../../etc"))),
+            layout.logs_dir(&job, Some(&ItemId::from_key("workflow"))),
             layout.log_files(&job, None, 1, 0).0,
-            layout.log_files(&job, Some(&ItemId::at(1, 1)), 2, 1).1,
-            layout.log_file(&job, Some(&ItemId::at(1, 1)), 2, 0, LogFile::Transcript),
+            layout.log_files(&job, Some(&ItemId::from_position(1, 1)), 2, 1).1,
+            layout.log_file(&job, Some(&ItemId::from_position(1, 1)), 2, 0, LogFile::Transcript),
             layout.worktrees_dir(&job),
             layout.checkpoint(&job),
             layout.lock(&job),
@@ -327,13 +327,13 @@ mod tests {
             layout.results_file(&job),
             layout.in_flight_dir(&job),
             layout.dlq_items_dir(&job),
-            layout.dlq_item(&job, &ItemId::at(1, 1)),
-            layout.dlq_item(&job, &ItemId::of_key("../../etc")),
-            layout.dlq_resolved_item(&job, &ItemId::at(1, 1)),
+            layout.dlq_item(&job, &ItemId::from_position(1, 1)),
+            layout.dlq_item(&job, &ItemId::from_key("../../etc")),
+            layout.dlq_resolved_item(&job, &ItemId::from_position(1, 1)),
             layout.dlq_index(&job),
             layout.dlq_log(&job),
             layout.dlq_dir(&job),
-            layout.dlq_patch(&job, &ItemId::at(1, 1)),
+            layout.dlq_patch(&job, &ItemId::from_position(1, 1)),
             layout.kept_patch(&job, "item-1"),
             layout.audit_file(),
             layout.audit_lock(),

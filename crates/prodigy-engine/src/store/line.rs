@@ -75,7 +75,7 @@ pub(super) fn decode(line: &[u8]) -> Result<EventRecord, LineError> {
 }
 
 /// Checks a line without its newline and returns the record's number and job, no more.
-pub(super) fn glance(line: &[u8]) -> Result<(u64, Cow<'_, str>), LineError> {
+pub(super) fn decode_header(line: &[u8]) -> Result<(u64, Cow<'_, str>), LineError> {
     if !is_sealed(line) {
         return Err(LineError::Damaged("the checksum does not match".to_owned()));
     }
@@ -193,7 +193,7 @@ mod tests {
                 let Err(LineError::Damaged(_)) = decode(&changed) else {
                     panic!("byte {at} bit {bit}")
                 };
-                assert_eq!(glance(&changed).unwrap_err(), decode(&changed).unwrap_err());
+                assert_eq!(decode_header(&changed).unwrap_err(), decode(&changed).unwrap_err());
             }
             let Err(LineError::Damaged(_)) = decode(&line[..at]) else { panic!("cut at {at}") };
         }
@@ -207,7 +207,7 @@ mod tests {
         for line in golden.lines().chain(items.lines()).map(str::as_bytes) {
             let record = decode(line).unwrap();
             assert_eq!(head(line), Some((record.seq, record.job_id.as_str())));
-            assert_eq!(glance(line), Ok((record.seq, record.job_id.as_str().into())));
+            assert_eq!(decode_header(line), Ok((record.seq, record.job_id.as_str().into())));
             seen += 1;
         }
         assert!(seen >= Event::TYPES.len(), "{seen}");
@@ -246,7 +246,7 @@ mod tests {
             b"".to_vec(),
         ] {
             let read = decode(&line).map(|record| (record.seq, record.job_id.as_str().to_owned()));
-            let seen = glance(&line).map(|(seq, job)| (seq, job.into_owned()));
+            let seen = decode_header(&line).map(|(seq, job)| (seq, job.into_owned()));
             assert_eq!(seen, read, "{}", String::from_utf8_lossy(&line));
         }
     }

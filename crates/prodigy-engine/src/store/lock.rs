@@ -52,7 +52,7 @@ impl JobLock {
                     return Ok(Self { _file: file });
                 }
                 Err(TryLockError::WouldBlock) => {
-                    held += u32::from(!is_only_asked_for(&file));
+                    held += u32::from(!is_only_probed(&file));
                     pause();
                 }
                 Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path, error)),
@@ -77,7 +77,7 @@ impl JobLock {
 }
 
 /// Returns whether nobody holds a lock, but others share it to ask who does.
-fn is_only_asked_for(file: &File) -> bool {
+fn is_only_probed(file: &File) -> bool {
     // A lock that was shared and cannot be given back ends with the file.
     file.try_lock_shared().is_ok_and(|()| file.unlock().is_ok())
 }

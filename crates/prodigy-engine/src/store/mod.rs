@@ -32,7 +32,7 @@ mod spool;
 mod syncer;
 mod tombstone;
 
-pub use agent_runs::{AgentRun, forget_agent_run, note_stream_totals, noted_stream_totals};
+pub use agent_runs::{AgentRun, forget_agent_run, store_stream_totals, stored_stream_totals};
 pub use beginning::has_begun;
 pub use checkpoint::{load_checkpoint, save_checkpoint};
 pub use edits::{ItemEdits, read_edit, write_edit};
@@ -41,7 +41,7 @@ pub use files::{
     create_dir, create_projection, open_projection, open_to_read, prepare_home, read_bounded,
     rename_projection, write_atomic, write_projection,
 };
-pub(crate) use files::{free_name, move_aside, open_to_append, plainly};
+pub(crate) use files::{describe_refusal, move_to_backup, open_to_append, unused_name};
 pub use holder::LockHolder;
 pub use journal::{Durability, JournalRecovery, JournalWriter, TornTail};
 pub use layout::{Layout, LogFile};
@@ -49,12 +49,14 @@ pub use lock::JobLock;
 pub use place::JobLocation;
 pub use price_levels::{note_price_level, price_level};
 pub use purge_record::{PurgeKind, PurgeRecord, PurgedPart};
-pub use reader::{JournalReader, durable_seq, follow, last_seq};
+pub use reader::{JournalReader, durable_seq, follow_journal, read_last_seq};
 pub use relocation::Relocation;
-pub use repair::{JournalDamage, JournalHealth, JournalRepair, inspect, repair, set_views_aside};
+pub use repair::{
+    JournalDamage, JournalHealth, JournalRepair, inspect_journal, repair_journal, set_views_aside,
+};
 pub use results::ResultsFile;
 pub use segment::last_segment;
-pub use spending::{DailySpend, SpendRecord, TodaySpend, day_of, days, read_day};
+pub use spending::{DailySpend, SpendRecord, TodaySpend, list_days, read_day, utc_date};
 pub use spool::{Spool, SpooledItem};
 pub use syncer::SyncTicket;
 pub use tombstone::{

@@ -61,7 +61,7 @@ impl JobLocation {
 
 impl Layout {
     /// Returns this machine and home; a home without an id gets one.
-    fn place(&self) -> Result<JobLocation, Error> {
+    fn location(&self) -> Result<JobLocation, Error> {
         let name = rustix::system::uname();
         Ok(JobLocation {
             home_id: home_id(self.home())?,
@@ -73,16 +73,16 @@ impl Layout {
     }
 
     /// Returns where a job was worked on last, if that was not here.
-    pub fn elsewhere(&self, job: &JobId) -> Result<Option<JobLocation>, Error> {
+    pub fn other_location(&self, job: &JobId) -> Result<Option<JobLocation>, Error> {
         // Jobs of older versions do not say.
-        let Some(last) = self.places(job)?.pop() else { return Ok(None) };
-        let here = self.place()?;
+        let Some(last) = self.locations(job)?.pop() else { return Ok(None) };
+        let here = self.location()?;
         Ok(Some(last).filter(|last| !last.is_same_as(&here)))
     }
 
     /// Refuses a job that was worked on in another place.
-    pub fn refuse_elsewhere(&self, job: &JobId) -> Result<(), Error> {
-        match self.elsewhere(job)? {
+    pub fn refuse_other_location(&self, job: &JobId) -> Result<(), Error> {
+        match self.other_location(job)? {
             None => Ok(()),
             Some(JobLocation { host, home, .. }) => {
                 Err(Error::Elsewhere { job: job.clone(), host, home })
@@ -91,14 +91,14 @@ impl Layout {
     }
 
     /// Records that a job is worked on here from now on. The places before it are kept.
-    pub fn work_here(&self, job: &JobId) -> Result<(), Error> {
-        let mut places = self.places(job)?;
-        let here = self.place()?;
+    pub fn record_location(&self, job: &JobId) -> Result<(), Error> {
+        let mut places = self.locations(job)?;
+        let here = self.location()?;
         if places.last().is_some_and(|last| last.is_same_as(&here) && last.host == here.host) {
             return Ok(());
         }
         places.push(here);
-        let path = self.places_file(job);
+        let path = self.locations_file(job);
         let mut text = String::new();
         for place in &places {
             let line = serde_json::to_string(place)
@@ -110,8 +110,8 @@ impl Layout {
         write_atomic(&path, text.as_bytes())
     }
 
-    fn places(&self, job: &JobId) -> Result<Vec<JobLocation>, Error> {
-        let path = self.places_file(job);
+    fn locations(&self, job: &JobId) -> Result<Vec<JobLocation>, Error> {
+        let path = self.locations_file(job);
         let text = read_bounded(&path, LIMIT)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
         let mut places = Vec::new();
@@ -127,7 +127,7 @@ impl Layout {
     }
 
     /// Returns the file that says where a job was worked on.
-    pub fn places_file(&self, job: &JobId) -> PathBuf {
+    pub fn locations_file(&self, job: &JobId) -> PathBuf {
         self.state_dir(job).join("places.jsonl")
     }
 }
@@ -139,7 +139,7 @@ fn home_id(home: &Path) -> Result<String, Error> {
     let known = read_home(home)?;
     let id = match known {
         Some(known) if known.path == canonical => return Ok(known.id),
-        Some(known) if !is_other(&known, &canonical) => known.id,
+        Some(known) if !is_other_home(&known, &canonical) => known.id,
         Some(_) | None => new_id(home)?,
     };
     let path = home.join("home.json");
@@ -151,7 +151,7 @@ fn home_id(home: &Path) -> Result<String, Error> {
 }
 
 /// Returns whether the home that was known by an id is still in its place, and is not this one.
-fn is_other(known: &HomeFile, here: &Path) -> bool {
+fn is_other_home(known: &HomeFile, here: &Path) -> bool {
     let place = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
     let there = read_home(&known.path).ok().flatten();
     there.is_some_and(|there| there.id == known.id) && place(&known.path) != place(here)

@@ -28,7 +28,7 @@ pub fn price_level(home: &Path, model: &str) -> Option<PriceLevel> {
 pub fn note_price_level(home: &Path, model: &str, newer: PriceLevel) -> Result<(), Error> {
     let path = file(home);
     let mut levels = read(&path);
-    let level = levels.get(model).map_or(newer, |level| level.after(newer));
+    let level = levels.get(model).map_or(newer, |level| level.averaged_with(newer));
     if levels.len() >= MODELS && !levels.contains_key(model) {
         return Ok(());
     }

@@ -101,12 +101,12 @@ impl PurgeRecord {
     }
 
     /// Returns the purge that ended the job.
-    pub fn end(&self) -> Option<&PurgedPart> {
+    pub fn final_purge(&self) -> Option<&PurgedPart> {
         self.purged.iter().rev().find(|part| part.what.ends_job())
     }
 
     /// Returns the records of all jobs of a repository that were ended by a purge, sorted by id.
-    pub fn ended(layout: &Layout) -> Result<Vec<Self>, Error> {
+    pub fn list_ended(layout: &Layout) -> Result<Vec<Self>, Error> {
         let directory = layout.purge_records();
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,
@@ -122,7 +122,8 @@ impl PurgeRecord {
         jobs.sort();
         let mut records = Vec::new();
         for job in jobs {
-            records.extend(Self::read(layout, &job)?.filter(|record| record.end().is_some()));
+            records
+                .extend(Self::read(layout, &job)?.filter(|record| record.final_purge().is_some()));
         }
         Ok(records)
     }

@@ -92,7 +92,7 @@ impl JournalReader {
     /// of a kind that is known -- but not read, which is several times faster.
     pub fn open_after(layout: &Layout, job: &JobId, seq: u64) -> Result<Self, Error> {
         let directory = layout.events_dir(job);
-        if segment::list(&directory)?.is_empty() {
+        if segment::list_segments(&directory)?.is_empty() {
             return Err(Error::NoJob { job: job.clone() });
         }
         Ok(Self {
@@ -112,7 +112,7 @@ impl JournalReader {
     }
 
     /// Reads on.
-    pub(super) fn step(&mut self) -> Result<ReadOutcome, Error> {
+    pub(super) fn read_next(&mut self) -> Result<ReadOutcome, Error> {
         if self.place.is_none() && !self.advance()? {
             return Ok(ReadOutcome::End);
         }
@@ -121,7 +121,7 @@ impl JournalReader {
                 return self.take_line();
             }
             if self.newer()?.is_none() {
-                let torn = self.spot("it is not finished").filter(|_| !self.buffer.is_empty());
+                let torn = self.bad_line("it is not finished").filter(|_| !self.buffer.is_empty());
                 return Ok(torn.map_or(ReadOutcome::End, ReadOutcome::Torn));
             }
             // A newer segment is there, so nothing is written to this one any more --
@@ -160,7 +160,7 @@ impl JournalReader {
     /// Makes a record of the line in the buffer.
     fn take_line(&mut self) -> Result<ReadOutcome, Error> {
         let looked = if self.last_seq < self.pass {
-            line::glance(&self.buffer)
+            line::decode_header(&self.buffer)
                 .map(|(seq, job)| (self.misplaced(seq, &job), ReadOutcome::Passed))
         } else {
             line::decode(&self.buffer).map(|record| {
@@ -172,7 +172,7 @@ impl JournalReader {
             Ok((None, found)) => found,
             Ok((Some(error), _)) => return Err(error),
             Err(LineError::Future(reason)) => {
-                let BadLine { path, line, .. } = self.spot(&reason).unwrap_or_default();
+                let BadLine { path, line, .. } = self.bad_line(&reason).unwrap_or_default();
                 return Err(Error::Future { path, line, reason });
             }
             Err(LineError::Damaged(reason)) => return self.torn_or_damaged(&reason),
@@ -204,7 +204,7 @@ impl JournalReader {
         read.map_err(|error| Error::io("read", &place.segment.path, error))?;
         place.rewind()?;
         let bounded = u64::try_from(tail.len()).is_ok_and(|length| length < MAX_TAIL);
-        match self.spot(reason) {
+        match self.bad_line(reason) {
             Some(spot) if last && bounded && !line::holds_records(&tail) => {
                 Ok(ReadOutcome::Torn(spot))
             }
@@ -214,7 +214,7 @@ impl JournalReader {
 
     /// Returns the segment behind the current one, if there is one by now.
     fn newer(&self) -> Result<Option<JournalSegment>, Error> {
-        let segments = segment::list(&self.directory)?;
+        let segments = segment::list_segments(&self.directory)?;
         let here = self.place.as_ref().map(|place| place.segment.order());
         Ok(segments.into_iter().find(|segment| Some(segment.order()) > here))
     }
@@ -229,7 +229,7 @@ impl JournalReader {
     }
 
     /// Names the next line and what is wrong with it.
-    pub(super) fn spot(&self, reason: &str) -> Option<BadLine> {
+    pub(super) fn bad_line(&self, reason: &str) -> Option<BadLine> {
         self.place.as_ref().map(|place| BadLine {
             path: place.segment.path.clone(),
             line: place.line,
@@ -239,7 +239,7 @@ impl JournalReader {
     }
 
     fn damaged(&self, reason: &str) -> Error {
-        let BadLine { path, line, reason, .. } = self.spot(reason).unwrap_or_default();
+        let BadLine { path, line, reason, .. } = self.bad_line(reason).unwrap_or_default();
         Error::Damaged { path, line, reason }
     }
 }
@@ -262,7 +262,7 @@ impl Iterator for JournalReader {
             return None;
         }
         loop {
-            match self.step() {
+            match self.read_next() {
                 Ok(ReadOutcome::Passed) => {}
                 Ok(ReadOutcome::Record(record)) => return Some(Ok(*record)),
                 Ok(ReadOutcome::End | ReadOutcome::Torn(_)) => return None,
@@ -276,8 +276,8 @@ impl Iterator for JournalReader {
 }
 
 /// Returns the number of the last record of a job, without reading the others.
-pub fn last_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
-    let Some(last) = segment::list(&layout.events_dir(job))?.pop() else {
+pub fn read_last_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
+    let Some(last) = segment::list_segments(&layout.events_dir(job))?.pop() else {
         return Err(Error::NoJob { job: job.clone() });
     };
     let mut file = files::open_regular(&last.path, OpenMode::Read)?;
@@ -289,7 +289,7 @@ pub fn last_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
     (&mut file).take(end - start).read_to_end(&mut tail).map_err(seek)?;
     // The last piece is empty, or a line that is not finished; the first may be cut.
     let mut lines = tail.rsplit(|byte| *byte == b'\n').skip(1);
-    let seq = lines.next().and_then(|line| line::glance(line).ok()).map(|(seq, _)| seq);
+    let seq = lines.next().and_then(|line| line::decode_header(line).ok()).map(|(seq, _)| seq);
     if let Some(seq) = seq {
         return Ok(seq);
     }
@@ -301,8 +301,8 @@ pub fn last_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
 
 /// Returns the number of a job's last record, once it would survive a power failure.
 pub fn durable_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
-    let seq = last_seq(layout, job)?;
-    if let Some(last) = segment::list(&layout.events_dir(job))?.pop() {
+    let seq = read_last_seq(layout, job)?;
+    if let Some(last) = segment::list_segments(&layout.events_dir(job))?.pop() {
         let file = files::open_regular(&last.path, OpenMode::Read)?;
         file.sync_data().map_err(|error| Error::io("sync", &last.path, error))?;
     }
@@ -313,7 +313,7 @@ pub fn durable_seq(layout: &Layout, job: &JobId) -> Result<u64, Error> {
 ///
 /// `None` means that there is nothing new; it comes several times a second. The
 /// following ends when `each` breaks.
-pub fn follow<E: From<Error>>(
+pub fn follow_journal<E: From<Error>>(
     layout: &Layout,
     job: &JobId,
     mut each: impl FnMut(Option<EventRecord>) -> Result<ControlFlow<()>, E>,
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn the_last_record_is_found_without_reading_the_others() {
         let home = TestHome::new();
-        let last = || last_seq(&home.layout, &home.job);
+        let last = || read_last_seq(&home.layout, &home.job);
         assert!(matches!(last(), Err(Error::NoJob { .. })));
         let mut journal = home.create().with_segment_bytes(400);
         for number in 1..8 {
@@ -403,7 +403,8 @@ mod tests {
             journal.append(vec![event(&text)], at(number)).unwrap();
             assert_eq!(last().unwrap(), u64::try_from(number).unwrap());
         }
-        let newest = segment::list(&home.layout.events_dir(&home.job)).unwrap().pop().unwrap();
+        let newest =
+            segment::list_segments(&home.layout.events_dir(&home.job)).unwrap().pop().unwrap();
         let mut file = fs::File::options().append(true).open(newest.path).unwrap();
         file.write_all(b"{\"format\":1,\"seq\":8").unwrap();
         assert_eq!(last().unwrap(), 7);
@@ -536,7 +537,7 @@ mod tests {
             JournalWriter::open(&home.layout, &home.job, Durability::Relaxed).unwrap();
         journal = journal.with_segment_bytes(400);
         let mut seen = Vec::new();
-        follow::<Error>(&home.layout, &home.job, |record| {
+        follow_journal::<Error>(&home.layout, &home.job, |record| {
             match record {
                 Some(record) if record.seq == 5 => return Ok(ControlFlow::Break(())),
                 Some(record) => seen.push(record.seq),
@@ -548,7 +549,7 @@ mod tests {
         assert_eq!(seen, [1, 2, 3, 4]);
 
         let mut idle = 0;
-        follow::<Error>(&home.layout, &home.job, |record| {
+        follow_journal::<Error>(&home.layout, &home.job, |record| {
             idle += u32::from(record.is_none());
             Ok(if idle == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })

@@ -52,7 +52,7 @@ impl Layout {
     }
 
     /// Returns where the repository of a job is now that was begun at a path.
-    pub fn path_now(&self, begun_at: &str) -> Result<String, Error> {
+    pub fn current_path(&self, begun_at: &str) -> Result<String, Error> {
         let text = self.read("relocations.jsonl")?.unwrap_or_default();
         let moves = text.lines().filter_map(|line| serde_json::from_str::<Relocation>(line).ok());
         let was_moved = moves.into_iter().any(|one| one.from == begun_at);

@@ -65,22 +65,22 @@ pub struct JournalRepair {
 }
 
 /// Reads a whole journal and says how it is. Nothing is changed.
-pub fn inspect(layout: &Layout, job: &JobId) -> Result<JournalHealth, Error> {
+pub fn inspect_journal(layout: &Layout, job: &JobId) -> Result<JournalHealth, Error> {
     let mut reader = JournalReader::open(layout, job)?;
     let (spot, torn) = loop {
-        match reader.step() {
+        match reader.read_next() {
             Ok(ReadOutcome::Record(_) | ReadOutcome::Passed) => {}
             Ok(ReadOutcome::End) => {
                 return Ok(JournalHealth { records: reader.last_seq(), damage: None });
             }
             Ok(ReadOutcome::Torn(spot)) => break (spot, true),
             Err(Error::Damaged { reason, .. }) => {
-                break (reader.spot(&reason).unwrap_or_default(), false);
+                break (reader.bad_line(&reason).unwrap_or_default(), false);
             }
             Err(error) => return Err(error),
         }
     };
-    let records_behind = count_behind(&segment::list(&layout.events_dir(job))?, &spot)?;
+    let records_behind = count_behind(&segment::list_segments(&layout.events_dir(job))?, &spot)?;
     let BadLine { path, line, offset, reason } = spot;
     let damage = JournalDamage { path, line, offset, reason, records_behind, torn };
     Ok(JournalHealth { records: reader.last_seq(), damage: Some(damage) })
@@ -92,7 +92,7 @@ pub fn inspect(layout: &Layout, job: &JobId) -> Result<JournalHealth, Error> {
 /// The journal as it was is moved aside, not changed, and so is the checkpoint,
 /// which may know of records that are left out. Returns `None` if there is nothing
 /// to repair.
-pub fn repair(
+pub fn repair_journal(
     layout: &Layout,
     job: &JobId,
     now: Timestamp,
@@ -100,7 +100,7 @@ pub fn repair(
     // A job that does not exist must not be given a lock file.
     JournalReader::open(layout, job)?;
     let _lock = JobLock::take(layout, job)?;
-    let JournalHealth { records, damage } = inspect(layout, job)?;
+    let JournalHealth { records, damage } = inspect_journal(layout, job)?;
     let Some(damage) = damage else { return Ok(None) };
     if records == 0 {
         let JournalDamage { path, line, .. } = damage;
@@ -109,28 +109,28 @@ pub fn repair(
     let directory = layout.events_dir(job);
     // `~` cannot stand in the name of a job, so neither directory is taken for one.
     let time = now.strftime("%Y%m%dT%H%M%SZ").to_string();
-    let fresh = files::free_name(&directory, &format!("~repair-{time}"))?;
-    let aside = files::free_name(&directory, &format!("~damaged-{time}"))?;
+    let fresh = files::unused_name(&directory, &format!("~repair-{time}"))?;
+    let aside = files::unused_name(&directory, &format!("~damaged-{time}"))?;
     files::create_dir(&fresh)?;
-    let segments = segment::list(&directory)?;
+    let segments = segment::list_segments(&directory)?;
     let spot = BadLine {
         path: damage.path.clone(),
         line: damage.line,
         offset: damage.offset,
         reason: damage.reason.clone(),
     };
-    let carried = salvage::effects_behind(layout, job, &segments, &spot)?;
+    let carried = salvage::effects_after_damage(layout, job, &segments, &spot)?;
     for segment in segments {
         let here = segment.path == damage.path;
         let limit = if here { damage.offset } else { u64::MAX };
         copy(&segment.path, &fresh, limit)?;
         if here {
-            carry_over(&segment.path, &fresh, job, records, &carried, now)?;
+            append_records(&segment.path, &fresh, job, records, &carried, now)?;
             break;
         }
     }
     files::sync_dir(&fresh)?;
-    exchange(&fresh, &directory, &aside)?;
+    swap_directories(&fresh, &directory, &aside)?;
     files::sync_dir(files::parent(&directory))?;
     set_views_aside(layout, job, now)?;
     let carried = u64::try_from(carried.len()).unwrap_or(u64::MAX);
@@ -173,7 +173,7 @@ fn copy(segment: &Path, directory: &Path, limit: u64) -> Result<(), Error> {
 }
 
 /// Appends records to the last segment of the new journal.
-fn carry_over(
+fn append_records(
     segment: &Path,
     directory: &Path,
     job: &JobId,
@@ -201,7 +201,7 @@ fn carry_over(
 ///
 /// Where the file system can swap two names in one step, there is no moment
 /// without a journal.
-fn exchange(fresh: &Path, directory: &Path, aside: &Path) -> Result<(), Error> {
+fn swap_directories(fresh: &Path, directory: &Path, aside: &Path) -> Result<(), Error> {
     match rustix::fs::renameat_with(CWD, fresh, CWD, directory, RenameFlags::EXCHANGE) {
         Ok(()) => files::rename(fresh, aside),
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
@@ -229,7 +229,7 @@ pub fn set_views_aside(
     ];
     let mut aside = Vec::new();
     for path in views.into_iter().filter(|path| path.symlink_metadata().is_ok()) {
-        let place = files::free_name(&path, &format!("~damaged-{time}"))?;
+        let place = files::unused_name(&path, &format!("~damaged-{time}"))?;
         files::rename(&path, &place)?;
         files::sync_dir(files::parent(&path))?;
         aside.push(place);
@@ -259,7 +259,8 @@ mod tests {
     }
 
     fn damage(home: &TestHome, index: usize) {
-        let path = segment::list(&home.layout.events_dir(&home.job)).unwrap().remove(index).path;
+        let path =
+            segment::list_segments(&home.layout.events_dir(&home.job)).unwrap().remove(index).path;
         let mut bytes = fs::read(&path).unwrap();
         bytes[30] ^= 1;
         files::write_atomic(&path, &bytes).unwrap();
@@ -270,10 +271,10 @@ mod tests {
         let home = home();
         let before = home.files();
         assert_eq!(
-            inspect(&home.layout, &home.job).unwrap(),
+            inspect_journal(&home.layout, &home.job).unwrap(),
             JournalHealth { records: 4, damage: None }
         );
-        assert_eq!(repair(&home.layout, &home.job, at(9)).unwrap(), None);
+        assert_eq!(repair_journal(&home.layout, &home.job, at(9)).unwrap(), None);
         assert_eq!(home.files(), before);
     }
 
@@ -283,7 +284,7 @@ mod tests {
         save_checkpoint(&home.layout, &home.job, &"covers 4").unwrap();
         damage(&home, 2);
         let before = home.files();
-        let health = inspect(&home.layout, &home.job).unwrap();
+        let health = inspect_journal(&home.layout, &home.job).unwrap();
         insta::assert_snapshot!(home.show(format!("{health:#?}")), @r#"
         Health {
             records: 2,
@@ -301,7 +302,7 @@ mod tests {
         "#);
         assert_eq!(home.files(), before);
 
-        let repaired = repair(&home.layout, &home.job, at(9)).unwrap().unwrap();
+        let repaired = repair_journal(&home.layout, &home.job, at(9)).unwrap().unwrap();
         assert_eq!(Some(&repaired.damage), health.damage.as_ref());
         insta::assert_snapshot!(home.show(repaired.aside.display()), @"$HOME/events/repo/job-1~damaged-20260102T030414Z");
         assert_eq!(home.records().iter().map(|r| r.seq).collect::<Vec<_>>(), [1, 2]);
@@ -327,7 +328,7 @@ mod tests {
         let home = TestHome::with(vec![event("one"), event("two")]);
         let length = fs::metadata(home.segment()).unwrap().len();
         fs::File::options().write(true).open(home.segment()).unwrap().set_len(length - 5).unwrap();
-        let repaired = repair(&home.layout, &home.job, at(9)).unwrap().unwrap();
+        let repaired = repair_journal(&home.layout, &home.job, at(9)).unwrap().unwrap();
         assert_eq!((repaired.kept, repaired.damage.torn), (1, true));
         assert_eq!(home.records().len(), 1);
     }
@@ -336,12 +337,12 @@ mod tests {
     fn two_repairs_in_one_second_keep_both_journals() {
         let home = home();
         damage(&home, 2);
-        let first = repair(&home.layout, &home.job, at(9)).unwrap().unwrap();
+        let first = repair_journal(&home.layout, &home.job, at(9)).unwrap().unwrap();
         damage(&home, 1);
-        let second = repair(&home.layout, &home.job, at(9)).unwrap().unwrap();
+        let second = repair_journal(&home.layout, &home.job, at(9)).unwrap().unwrap();
         assert_ne!(first.aside, second.aside);
-        assert_eq!(segment::list(&first.aside).unwrap().len(), 4);
-        assert_eq!(segment::list(&second.aside).unwrap().len(), 3);
+        assert_eq!(segment::list_segments(&first.aside).unwrap().len(), 4);
+        assert_eq!(segment::list_segments(&second.aside).unwrap().len(), 3);
     }
 
     #[test]
@@ -349,10 +350,10 @@ mod tests {
         let home = home();
         damage(&home, 0);
         let before = home.files();
-        let error = repair(&home.layout, &home.job, at(9)).unwrap_err();
+        let error = repair_journal(&home.layout, &home.job, at(9)).unwrap_err();
         insta::assert_snapshot!(home.show(error), @"nothing of job `job-1` can be kept: `$HOME/events/repo/job-1/events-20260102T030405Z.jsonl` is damaged at line 1");
         let _lock = JobLock::take(&home.layout, &home.job).unwrap();
-        let error = repair(&home.layout, &home.job, at(9)).unwrap_err();
+        let error = repair_journal(&home.layout, &home.job, at(9)).unwrap_err();
         assert!(matches!(error, Error::Locked { .. }), "{error:?}");
         assert_eq!(home.files(), before);
     }
@@ -360,7 +361,7 @@ mod tests {
     #[test]
     fn a_job_that_does_not_exist_gets_no_files() {
         let home = TestHome::new();
-        let error = repair(&home.layout, &home.job, at(9)).unwrap_err();
+        let error = repair_journal(&home.layout, &home.job, at(9)).unwrap_err();
         assert!(matches!(error, Error::NoJob { .. }), "{error:?}");
         assert_eq!(fs::read_dir(home.directory.path()).unwrap().count(), 0);
     }

@@ -27,14 +27,14 @@ pub(super) struct AtomicFile {
 
 impl AtomicFile {
     /// Begins a new content for `path`, whose directory must be there.
-    pub(super) fn begin(path: &Path) -> Result<Self, Error> {
+    pub(super) fn create(path: &Path) -> Result<Self, Error> {
         let (temporary, file) = files::create_temporary(path)?;
         let file = BufWriter::with_capacity(BUFFER, file);
         Ok(Self { path: path.to_owned(), temporary, file, written: 0, renamed: false })
     }
 
     /// Adds bytes to the content.
-    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.write_all(bytes).map_err(|error| Error::io("write", &self.path, error))
     }
 
@@ -61,7 +61,7 @@ impl AtomicFile {
     /// Puts the new content in place without waiting for the disk.
     ///
     /// This is for what can be made again: after a power failure the file may be gone.
-    pub(super) fn publish(mut self) -> Result<u64, Error> {
+    pub(super) fn commit_unsynced(mut self) -> Result<u64, Error> {
         self.file.flush().map_err(|error| Error::io("write", &self.path, error))?;
         self.rename()?;
         Ok(self.written)
@@ -104,12 +104,12 @@ mod tests {
     fn a_content_that_is_given_up_leaves_the_old_one_and_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        let mut old = AtomicFile::begin(&path).unwrap();
-        old.add(b"old").unwrap();
+        let mut old = AtomicFile::create(&path).unwrap();
+        old.append(b"old").unwrap();
         assert_eq!(old.commit().unwrap(), 3);
 
-        let mut new = AtomicFile::begin(&path).unwrap();
-        new.add(&vec![b'x'; 3 * BUFFER]).unwrap();
+        let mut new = AtomicFile::create(&path).unwrap();
+        new.append(&vec![b'x'; 3 * BUFFER]).unwrap();
         drop(new);
         assert_eq!(fixture::files_in(directory.path()), [("file".to_owned(), b"old".to_vec())]);
     }
@@ -119,7 +119,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         let keyed = std::collections::BTreeMap::from([(vec![1], 2)]);
-        let error = AtomicFile::begin(&path).unwrap().add_pretty(&keyed).unwrap_err();
+        let error = AtomicFile::create(&path).unwrap().add_pretty(&keyed).unwrap_err();
         let shown = error.to_string().replace(directory.path().to_str().unwrap(), "$TMP");
         insta::assert_snapshot!(shown, @"cannot write `$TMP/file` as JSON: key must be a string");
         assert_eq!(fixture::files_in(directory.path()), []);

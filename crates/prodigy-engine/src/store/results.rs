@@ -23,8 +23,8 @@ pub struct ResultsFile {
 impl ResultsFile {
     /// Begins a new list of results; the directory must be there.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let mut file = AtomicFile::begin(path)?;
-        file.add(b"[")?;
+        let mut file = AtomicFile::create(path)?;
+        file.append(b"[")?;
         Ok(Self { file, element: Vec::new(), elements: 0, path: path.to_owned() })
     }
 
@@ -36,15 +36,15 @@ impl ResultsFile {
             path: self.path.clone(),
             reason: error.to_string(),
         })?;
-        self.file.add(&self.element)?;
+        self.file.append(&self.element)?;
         self.elements += 1;
         Ok(())
     }
 
     /// Ends the list, puts it in place, and returns its length in bytes.
     pub fn finish(mut self) -> Result<u64, Error> {
-        self.file.add(if self.elements == 0 { b"]\n" } else { b"\n]\n" })?;
-        self.file.publish()
+        self.file.append(if self.elements == 0 { b"]\n" } else { b"\n]\n" })?;
+        self.file.commit_unsynced()
     }
 }
 

@@ -26,7 +26,7 @@ use super::{
 const BY: &str = "repair";
 
 /// Returns the records of effects behind a damaged line, as they are to be written again.
-pub(super) fn effects_behind(
+pub(super) fn effects_after_damage(
     layout: &Layout,
     job: &JobId,
     segments: &[JournalSegment],
@@ -49,8 +49,8 @@ pub(super) fn effects_behind(
                 break;
             }
             match line::whole_record(&bytes) {
-                Some(record) => salvage.take(record, true),
-                None => salvage.guess(&bytes),
+                Some(record) => salvage.add(record, true),
+                None => salvage.add_damaged(&bytes),
             }
         }
     }
@@ -62,7 +62,7 @@ fn known_keys(layout: &Layout, job: &JobId) -> Result<BTreeSet<String>, Error> {
     let mut keys = BTreeSet::new();
     let mut reader = JournalReader::open(layout, job)?;
     loop {
-        match reader.step() {
+        match reader.read_next() {
             Ok(ReadOutcome::Record(record)) => {
                 if let Event::EffectPrepared(effect) = &record.event {
                     keys.insert(effect.key.clone());
@@ -86,7 +86,7 @@ struct EffectSalvage {
 
 impl EffectSalvage {
     /// Adds a record; `is_whole` is false if its line is damaged.
-    fn take(&mut self, record: EventRecord, is_whole: bool) {
+    fn add(&mut self, record: EventRecord, is_whole: bool) {
         let EventRecord { item_id, job_id, event, .. } = record;
         let fact = |event| NewEvent { agent_id: None, item_id: item_id.clone(), event };
         let key = if let Event::EffectPrepared(effect) = &event {
@@ -103,7 +103,8 @@ impl EffectSalvage {
         };
         if self.known.insert(key.clone()) {
             let item = item_id.as_ref().map_or(OWN_STEPS, |item| item.as_str());
-            self.facts.push(fact(Event::EffectPrepared(Box::new(begun(&job_id, item, &key)))));
+            self.facts
+                .push(fact(Event::EffectPrepared(Box::new(effect_with_key(&job_id, item, &key)))));
         }
         let (finding, by) = (EffectFinding::Indeterminate, BY.to_owned());
         let unknown = Event::EffectReconciled { key, finding, receipt: None, by };
@@ -111,15 +112,15 @@ impl EffectSalvage {
     }
 
     /// Adds the record of a damaged line, as far as it can be parsed.
-    fn guess(&mut self, bytes: &[u8]) {
+    fn add_damaged(&mut self, bytes: &[u8]) {
         if let Ok(record) = serde_json::from_slice::<EventRecord>(bytes) {
-            self.take(record, false);
+            self.add(record, false);
         }
     }
 }
 
 /// Returns an effect of which the beginning is lost: nothing but its key is known.
-fn begun(job: &JobId, item: &str, key: &str) -> Effect {
+fn effect_with_key(job: &JobId, item: &str, key: &str) -> Effect {
     let step = key.strip_prefix(&format!("{job}:{item}:")).unwrap_or(key).to_owned();
     // A key of an older version ends with the number of the step.
     let last = step.rsplit('.').next().unwrap_or_default();

@@ -22,7 +22,7 @@ impl JournalSegment {
     /// Names the segment that follows `last` in `directory`.
     ///
     /// The new one sorts behind the last one even if the clock was set back.
-    pub(super) fn after(directory: &Path, last: Option<&Self>, now: Timestamp) -> Self {
+    pub(super) fn next(directory: &Path, last: Option<&Self>, now: Timestamp) -> Self {
         let time = now.strftime("%Y%m%dT%H%M%SZ").to_string();
         let (time, counter) = match last {
             Some(last) if last.time >= time => (last.time.clone(), last.counter.saturating_add(1)),
@@ -60,12 +60,12 @@ impl JournalSegment {
 /// Returns the name of the file of a job's journal that was written last.
 pub fn last_segment(layout: &Layout, job: &JobId) -> Option<String> {
     // Whoever asks can do without.
-    let last = list(&layout.events_dir(job)).ok()?.pop()?;
+    let last = list_segments(&layout.events_dir(job)).ok()?.pop()?;
     Some(last.path.file_name()?.to_string_lossy().into_owned())
 }
 
 /// Returns the segments of a journal in order; none if the directory is not there.
-pub(super) fn list(directory: &Path) -> Result<Vec<JournalSegment>, Error> {
+pub(super) fn list_segments(directory: &Path) -> Result<Vec<JournalSegment>, Error> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -91,7 +91,7 @@ mod tests {
         let directory = Path::new("/d");
         let mut segments: Vec<JournalSegment> = Vec::new();
         for time in [5, 5, 5, 3, 4, 6, 6] {
-            segments.push(JournalSegment::after(directory, segments.last(), at(time)));
+            segments.push(JournalSegment::next(directory, segments.last(), at(time)));
         }
         let names: Vec<_> = segments.iter().map(|s| s.path.to_str().unwrap()).collect();
         insta::assert_snapshot!(names.join("\n"), @"

@@ -85,7 +85,7 @@ impl DailySpend {
     }
 
     /// Notes what a record says was spent, if it says so. The record must be in the journal.
-    pub fn note(&mut self, record: &EventRecord) -> Result<(), Error> {
+    pub fn record(&mut self, record: &EventRecord) -> Result<(), Error> {
         let Some((cost_usd, tokens)) = cost(&record.event) else { return Ok(()) };
         self.unwritten.0 += cost_usd;
         self.unwritten.1 += tokens;
@@ -100,7 +100,7 @@ impl DailySpend {
 
     /// Adds a line in one write, so that the lines of several jobs do not mix.
     fn write(&mut self, spent: &SpendRecord) -> Result<(), Error> {
-        let date = day_of(spent.at);
+        let date = utc_date(spent.at);
         let path = day_file(&self.directory, date);
         let encode = |error: serde_json::Error| {
             let reason = error.to_string();
@@ -142,7 +142,7 @@ impl DailySpend {
             let record = record?;
             total_usd += cost(&record.event).map_or(0.0, |(cost_usd, _)| cost_usd);
             if total_usd > known_usd + TINY {
-                self.note(&record)?;
+                self.record(&record)?;
             }
         }
         Ok(())
@@ -150,8 +150,8 @@ impl DailySpend {
 
     /// Returns what the job has cost as its last line says; it cannot be older than the job.
     fn last_total(&self, began: Option<Timestamp>) -> Result<f64, Error> {
-        let began = began.map(day_of);
-        for date in days(&self.directory)?.into_iter().rev() {
+        let began = began.map(utc_date);
+        for date in list_days(&self.directory)?.into_iter().rev() {
             if began.is_some_and(|began| date < began) {
                 break;
             }
@@ -173,7 +173,7 @@ impl DailySpend {
     ///
     /// Only what is new since the last time is read.
     pub fn today_usd(&mut self, now: Timestamp, total_usd: f64) -> Result<f64, Error> {
-        let date = day_of(now);
+        let date = utc_date(now);
         let mut day = match self.seen.take() {
             Some(day) if day.date == date => day,
             Some(_) | None => DayTotal { date, read_to: 0, sum_usd: 0.0 },
@@ -205,7 +205,7 @@ impl TodaySpend {
 
     /// Returns what all jobs have spent on the day of `now`; `total_usd` is what this one has cost.
     pub fn usd(&mut self, now: Timestamp, total_usd: f64) -> Result<f64, Error> {
-        let date = day_of(now);
+        let date = utc_date(now);
         let mut day = match self.day.take() {
             Some(day) if day.date == date => day,
             Some(_) | None => DayTotal { date, read_to: 0, sum_usd: 0.0 },
@@ -252,7 +252,7 @@ impl DayTotal {
 }
 
 /// Returns the days on which something was spent, the newest last.
-pub fn days(directory: &Path) -> Result<Vec<Date>, Error> {
+pub fn list_days(directory: &Path) -> Result<Vec<Date>, Error> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -279,7 +279,7 @@ pub fn read_day(directory: &Path, date: Date, each: impl FnMut(SpendRecord)) -> 
 }
 
 /// Returns the day of a moment, the same all over the world.
-pub fn day_of(at: Timestamp) -> Date {
+pub fn utc_date(at: Timestamp) -> Date {
     at.to_zoned(TimeZone::UTC).date()
 }
 

@@ -70,7 +70,7 @@ struct SpoolLine<'a> {
 impl Spool {
     /// Stores the items of a job. When this returns they survive a power failure.
     pub fn write<'a>(path: &Path, items: impl Iterator<Item = &'a Item>) -> Result<Self, Error> {
-        let mut file = AtomicFile::begin(path)?;
+        let mut file = AtomicFile::create(path)?;
         let mut hash = Sha256::new();
         let mut offsets = vec![0];
         let mut end = 0;
@@ -83,7 +83,7 @@ impl Spool {
             line.extend_from_slice(format!("\",\"index\":{index},\"data\":").as_bytes());
             push_on_one_line(item.data.get().as_bytes(), &mut line);
             line.extend_from_slice(b"}\n");
-            file.add(&line)?;
+            file.append(&line)?;
             hash.update(&line);
             end += u64::try_from(line.len()).unwrap_or_default();
             offsets.push(end);
@@ -122,7 +122,7 @@ impl Spool {
 
     /// Returns the same items, some of them with other data than what was chosen.
     #[must_use]
-    pub fn edited(self, edits: ItemEdits) -> Self {
+    pub fn with_edits(self, edits: ItemEdits) -> Self {
         Self(self.0, Arc::new(edits))
     }
 
@@ -151,7 +151,7 @@ impl Spool {
                 self.damaged(index, &format!("it holds the item with index {}", line.index))
             );
         }
-        let data = match self.1.of(index) {
+        let data = match self.1.read(index) {
             Some(data) => data?,
             None => line.data.to_owned(),
         };
@@ -249,7 +249,7 @@ mod tests {
 
     fn item(index: usize, data: &str) -> Item {
         let data = RawValue::from_string(data.to_owned()).unwrap();
-        Item { id: ItemId::at(index + 1, 10), index: index + 1, data }
+        Item { id: ItemId::from_position(index + 1, 10), index: index + 1, data }
     }
 
     fn items(data: &[&str]) -> Vec<Item> {

@@ -92,7 +92,7 @@ impl Syncer {
     }
 
     /// Says that something was written.
-    pub(super) fn wrote(&self) {
+    pub(super) fn notify_write(&self) {
         let mut state = self.shared.lock();
         state.written += 1;
         // Waking costs a system call; a thread that is not idle looks by itself.
@@ -205,7 +205,7 @@ enum TicketState {
 
 impl SyncTicket {
     /// Returns a ticket whose answer is known.
-    pub(super) fn known(answer: Result<(), Error>) -> Self {
+    pub(super) fn ready(answer: Result<(), Error>) -> Self {
         Self(TicketState::Known(answer))
     }
 

@@ -47,7 +47,7 @@ pub fn is_claude_file(path: &str) -> bool {
 }
 
 /// Returns whether a file of a commit counts, by its content there.
-pub fn counts_in_commit(path: &str, content: Option<&[u8]>) -> bool {
+pub fn is_active_in_commit(path: &str, content: Option<&[u8]>) -> bool {
     is_claude_file(path) && (!is_prose(path) || content.is_some_and(is_active))
 }
 

@@ -18,7 +18,7 @@ use std::{
 use prodigy_core::ids::hex;
 use sha2::{Digest as _, Sha256};
 
-pub use self::claude_files::{claude_files, counts_in_commit, is_claude_file, is_command};
+pub use self::claude_files::{claude_files, is_active_in_commit, is_claude_file, is_command};
 
 /// The configuration of a repository, from its root.
 pub const CONFIG_FILE: &str = ".prodigy/config.yml";

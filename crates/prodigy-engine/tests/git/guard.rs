@@ -18,12 +18,12 @@ use super::{
 /// Does everything that we ever ask of git.
 fn use_git(world: &TestEnv, repo: &Repo, tree: &Worktree) {
     repo.head().unwrap();
-    repo.uncommitted().unwrap();
+    repo.count_uncommitted().unwrap();
     write(tree.path(), "work.txt", "1");
     let snapshot = tree.snapshot().unwrap();
     write(tree.path(), "work.txt", "2");
     tree.restore(&snapshot).unwrap();
-    tree.has_uncommitted().unwrap();
+    tree.uncommitted_paths().unwrap();
     tree.commit_all("work").unwrap();
     let base = repo.head().unwrap().commit;
     world.write("user.txt", "1");
@@ -49,16 +49,16 @@ fn use_git(world: &TestEnv, repo: &Repo, tree: &Worktree) {
 fn after(attack: impl FnOnce(&TestEnv, &Path, &str)) -> String {
     let world = world();
     let (repo, tree) = job_tree(&world);
-    let guard = RepoGuard::take(&repo).unwrap();
+    let guard = RepoGuard::capture(&repo).unwrap();
     let before = dangerous(&world);
     let proof = world.root().join("proof");
     let program = world.root().join("evil");
     plant(&program, &proof);
     attack(&world, tree.path(), program.to_str().unwrap());
     fs::remove_file(&proof).ok();
-    let found = guard.check().unwrap();
+    let found = guard.check_and_restore().unwrap();
     assert_eq!(dangerous(&world), before, "not restored");
-    assert_eq!(guard.check().unwrap(), [], "not settled");
+    assert_eq!(guard.check_and_restore().unwrap(), [], "not settled");
     use_git(&world, &repo, &tree);
     assert!(!proof.exists(), "the agent's program ran");
     shown(&world, &found)
@@ -153,7 +153,7 @@ fn settings_that_git_has_a_switch_for_do_not_run_before_they_are_noticed() {
     for (name, value) in settings {
         agent(&world, tree.path(), &["config", name, value]);
     }
-    repo.uncommitted().unwrap();
+    repo.count_uncommitted().unwrap();
     write(tree.path(), "work.txt", "1");
     let snapshot = tree.snapshot().unwrap();
     write(tree.path(), "work.txt", "2");
@@ -229,10 +229,10 @@ fn a_file_that_the_user_includes_is_watched_too() {
     world.commit_all("shared configuration");
     world.git(&["config", "include.path", "../shared.config"]);
     let (repo, _) = job_tree(&world);
-    let guard = RepoGuard::take(&repo).unwrap();
-    assert_eq!(guard.check().unwrap(), []);
+    let guard = RepoGuard::capture(&repo).unwrap();
+    assert_eq!(guard.check_and_restore().unwrap(), []);
     world.write("shared.config", "[filter \"evil\"]\n\tclean = evil\n");
-    assert_snapshot!(shown(&world, &guard.check().unwrap()), @"
+    assert_snapshot!(shown(&world, &guard.check_and_restore().unwrap()), @"
     $ROOT/repo/.git/../shared.config: `filter.evil.clean` was set to `evil`
     $ROOT/repo/.git/../shared.config: `pull.rebase` was removed
     ");
@@ -326,16 +326,16 @@ fn a_worktree_that_was_led_elsewhere_is_not_followed() {
 fn what_users_do_every_day_is_left_alone() {
     let world = world();
     let (repo, _) = job_tree(&world);
-    let guard = RepoGuard::take(&repo).unwrap();
+    let guard = RepoGuard::capture(&repo).unwrap();
     world.git(&["remote", "add", "origin", "https://example.com/x.git"]);
     world.git(&["config", "branch.main.remote", "origin"]);
     world.git(&["config", "branch.main.merge", "refs/heads/main"]);
     let before = world.read(".git/config");
-    assert_eq!(guard.check().unwrap(), []);
+    assert_eq!(guard.check_and_restore().unwrap(), []);
     assert_eq!(world.read(".git/config"), before);
 
     world.git(&["config", "core.fsmonitor", "evil"]);
-    assert_snapshot!(shown(&world, &guard.check().unwrap()), @"$ROOT/repo/.git/config: `core.fsmonitor` was set to `evil`");
+    assert_snapshot!(shown(&world, &guard.check_and_restore().unwrap()), @"$ROOT/repo/.git/config: `core.fsmonitor` was set to `evil`");
     assert_eq!(world.git(&["remote", "get-url", "origin"]), "https://example.com/x.git");
     assert_eq!(world.git(&["config", "branch.main.merge"]), "refs/heads/main");
     let fsmonitor = world.command("git").args(["config", "core.fsmonitor"]).output().unwrap();
@@ -346,10 +346,10 @@ fn what_users_do_every_day_is_left_alone() {
 fn a_resumed_run_compares_with_what_was_at_the_start() {
     let world = world();
     let (repo, _) = job_tree(&world);
-    let json = RepoGuard::take(&repo).unwrap().to_json().unwrap();
+    let json = RepoGuard::capture(&repo).unwrap().to_json().unwrap();
     world.git(&["config", "core.sshCommand", "evil"]);
     let guard = RepoGuard::from_json(&repo, &json).unwrap();
-    assert_snapshot!(shown(&world, &guard.check().unwrap()), @"$ROOT/repo/.git/config: `core.sshcommand` was set to `evil`");
+    assert_snapshot!(shown(&world, &guard.check_and_restore().unwrap()), @"$ROOT/repo/.git/config: `core.sshcommand` was set to `evil`");
     let error = RepoGuard::from_json(&repo, "{").unwrap_err();
     assert_snapshot!(error, @"the record of the repository's configuration is damaged");
 }
@@ -360,9 +360,9 @@ fn permissions_of_hooks_are_watched() {
     let hook: PathBuf = world.repo().join(".git/hooks/pre-push");
     fs::write(&hook, "#!/bin/sh\n").unwrap();
     let (repo, _) = job_tree(&world);
-    let guard = RepoGuard::take(&repo).unwrap();
+    let guard = RepoGuard::capture(&repo).unwrap();
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
-    assert_snapshot!(shown(&world, &guard.check().unwrap()), @"$ROOT/repo/.git/hooks/pre-push: its permissions were changed");
+    assert_snapshot!(shown(&world, &guard.check_and_restore().unwrap()), @"$ROOT/repo/.git/hooks/pre-push: its permissions were changed");
     assert_eq!(fs::metadata(&hook).unwrap().permissions().mode() & 0o111, 0);
 }
 
@@ -384,7 +384,7 @@ fn a_repository_inside_the_worktree_runs_nothing() {
         fs::remove_file(&proof).ok();
     };
     touch();
-    assert_eq!(tree.has_uncommitted().unwrap(), ["inner"]);
+    assert_eq!(tree.uncommitted_paths().unwrap(), ["inner"]);
     let snapshot = tree.snapshot().unwrap();
     tree.commit_all("work").unwrap().unwrap();
     touch();

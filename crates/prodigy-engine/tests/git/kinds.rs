@@ -13,7 +13,7 @@ fn live(world: &TestEnv, root: &Path) {
     assert_eq!(repo.root(), root.canonicalize().unwrap());
     let base = repo.head().unwrap();
     let tree = repo.create_job_worktree(&job_path(world), BRANCH, &base.commit).unwrap();
-    let guard = RepoGuard::take(&repo).unwrap();
+    let guard = RepoGuard::capture(&repo).unwrap();
     let tip = commit(world, tree.path(), "work", "1");
     assert_eq!(tree.head().unwrap(), tip);
     write(tree.path(), "draft", "1");
@@ -25,7 +25,7 @@ fn live(world: &TestEnv, root: &Path) {
     assert_eq!(tree.head().unwrap(), tip);
     let tree = repo.open_job_worktree(&job_path(world), BRANCH).unwrap();
     tree.commit_all("draft").unwrap().unwrap();
-    assert_eq!(guard.check().unwrap(), []);
+    assert_eq!(guard.check_and_restore().unwrap(), []);
     commit(world, root, "user", "1");
     let request = MergeRequest {
         source_branch: BRANCH.to_owned(),

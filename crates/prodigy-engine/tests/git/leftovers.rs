@@ -37,7 +37,7 @@ fn applied(
 
 /// Returns the patch of what is in a slot.
 fn patch(slot: &mut WorktreeSlot) -> Vec<u8> {
-    let left = slot.examine().unwrap();
+    let left = slot.inspect().unwrap();
     slot.patch(&left, &Mask::default()).unwrap().unwrap().bytes
 }
 
@@ -139,7 +139,7 @@ fn furnished_files_are_not_in_the_patch() {
     write(&path, "made/here", "1");
     write(&path, "sub/notes [1]", "1");
     let head = slot.tree().head().unwrap();
-    slot.lease(ITEM, &head, &["made".to_owned(), "sub/notes [1]".to_owned()]).unwrap();
+    slot.reset_for_item(ITEM, &head, &["made".to_owned(), "sub/notes [1]".to_owned()]).unwrap();
     write(&path, "made/here", "2");
     write(&path, "sub/notes [1]", "2");
     agent(&world, &path, &["add", "--force", "made/here"]);
@@ -156,7 +156,7 @@ fn what_is_not_text_and_holds_a_secret_is_left_out_of_the_patch() {
     fs::write(path.join("a [*].bin"), b"\0hunter2").unwrap();
     fs::write(path.join("b.bin"), b"\0nothing").unwrap();
     write(&path, "c.txt", "hunter2\n");
-    let left = slot.examine().unwrap();
+    let left = slot.inspect().unwrap();
     let mask = Mask::new(["hunter2".to_owned()]);
     let made = slot.patch(&left, &mask).unwrap().unwrap();
     assert_eq!(made.left_out, ["a [*].bin"]);
@@ -172,11 +172,11 @@ fn what_is_too_large_gets_no_patch() {
     let path = slot.tree().path().to_owned();
     // Text that cannot be shortened, larger than a patch may be.
     write(&path, "large", &lines(1_500_000, |n| n * n));
-    let left = slot.examine().unwrap();
+    let left = slot.inspect().unwrap();
     assert_eq!(slot.patch(&left, &Mask::default()).unwrap(), None);
     // One that is too large to be read; it takes no room.
     fs::File::create(path.join("large")).unwrap().set_len(100 << 20).unwrap();
-    let left = slot.examine().unwrap();
+    let left = slot.inspect().unwrap();
     let objects = contents(&world.repo().join(".git/objects"));
     assert_eq!(slot.patch(&left, &Mask::default()).unwrap(), None);
     assert_eq!(contents(&world.repo().join(".git/objects")), objects);
@@ -205,26 +205,26 @@ fn the_branch_is_named_if_it_is_there_to_stay() {
     let (repo, mut slot) = slot(&world);
     let path = slot.tree().path().to_owned();
     let base = slot.tree().head().unwrap();
-    assert_eq!(slot.lasting_branch(true, &base, 0).as_deref(), Some(ITEM));
-    assert_eq!(slot.lasting_branch(false, &base, 0), None);
+    assert_eq!(slot.preserved_branch(true, &base, 0).as_deref(), Some(ITEM));
+    assert_eq!(slot.preserved_branch(false, &base, 0), None);
     let head = commit(&world, &path, "work", "1");
-    assert_eq!(slot.lasting_branch(false, &head, 1).as_deref(), Some(ITEM));
+    assert_eq!(slot.preserved_branch(false, &head, 1).as_deref(), Some(ITEM));
     agent(&world, &path, &["checkout", "--quiet", "--detach"]);
-    assert_eq!(slot.lasting_branch(true, &head, 1).as_deref(), Some(ITEM));
+    assert_eq!(slot.preserved_branch(true, &head, 1).as_deref(), Some(ITEM));
     let head = commit(&world, &path, "more", "1");
-    assert_eq!(slot.lasting_branch(true, &head, 2), None);
+    assert_eq!(slot.preserved_branch(true, &head, 2), None);
     // A branch that has gone on is left alone, one that has not is used for the commits.
-    slot.name_commits(&head).unwrap();
-    assert_ne!(repo.branch(ITEM).unwrap().unwrap(), head);
-    slot.lease(ITEM, &base, &[]).unwrap();
+    slot.keep_commits_on_branch(&head).unwrap();
+    assert_ne!(repo.branch_tip(ITEM).unwrap().unwrap(), head);
+    slot.reset_for_item(ITEM, &base, &[]).unwrap();
     agent(&world, &path, &["checkout", "--quiet", "--detach"]);
     let head = commit(&world, &path, "work", "2");
-    slot.name_commits(&head).unwrap();
-    assert_eq!(repo.branch(ITEM).unwrap().unwrap(), head);
+    slot.keep_commits_on_branch(&head).unwrap();
+    assert_eq!(repo.branch_tip(ITEM).unwrap().unwrap(), head);
     agent(&world, &path, &["update-ref", "-d", &format!("refs/heads/{ITEM}")]);
-    assert_eq!(slot.lasting_branch(true, &head, 1), None);
-    slot.name_commits(&head).unwrap();
-    assert_eq!(slot.lasting_branch(true, &head, 1).as_deref(), Some(ITEM));
+    assert_eq!(slot.preserved_branch(true, &head, 1), None);
+    slot.keep_commits_on_branch(&head).unwrap();
+    assert_eq!(slot.preserved_branch(true, &head, 1).as_deref(), Some(ITEM));
 }
 
 /// Keeps the worktree of an item that failed with a commit and a draft; returns both.
@@ -232,7 +232,7 @@ fn failed(world: &TestEnv) -> (prodigy_engine::git::Repo, PathBuf, String) {
     let (repo, slot) = slot(world);
     let head = commit(world, slot.tree().path(), "work", "1");
     write(slot.tree().path(), "draft", "1");
-    let kept = slot.keep_as(&slot_path(world, "item-1"), 1, None).unwrap();
+    let kept = slot.preserve_at(&slot_path(world, "item-1"), 1, None).unwrap();
     (repo, kept, head)
 }
 
@@ -264,12 +264,12 @@ fn a_replay_takes_the_branch_and_leaves_the_kept_worktree_as_it_is() {
     let path = slot_path(&world, "agent-1");
     let slot = repo.create_slot(&path, ITEM, "main").unwrap();
     let second = commit(&world, slot.tree().path(), "work", "2");
-    assert_eq!(repo.branch(ITEM).unwrap().unwrap(), second);
+    assert_eq!(repo.branch_tip(ITEM).unwrap().unwrap(), second);
     assert_eq!((contents(&kept), agent(&world, &kept, &["status", "--porcelain"])), before);
     assert_eq!(agent(&world, &kept, &["rev-parse", "HEAD"]), head);
 
     // It fails again, and is tried a third time.
-    let again = slot.keep_as(&slot_path(&world, "item-1"), 2, None).unwrap();
+    let again = slot.preserve_at(&slot_path(&world, "item-1"), 2, None).unwrap();
     assert_eq!(again.file_name().unwrap(), "item-1.2");
     let name = repo.free_item_branch(ITEM, FAILED, 2).unwrap().unwrap();
     assert_eq!(name, format!("{FAILED}.2"));
@@ -311,7 +311,7 @@ fn a_kept_worktree_that_was_deleted_or_moved_is_not_in_the_way() {
     let path = slot_path(&world, "agent-1");
     let slot = repo.create_slot(&path, ITEM, "main").unwrap();
     commit(&world, slot.tree().path(), "work", "2");
-    let again = slot.keep_as(&kept, 2, None).unwrap();
+    let again = slot.preserve_at(&kept, 2, None).unwrap();
     assert_eq!(again, kept.with_file_name("item-1.2"));
     // The one that was moved can still be repaired and has its state.
     agent(&world, &world.repo(), &["worktree", "repair", moved.to_str().unwrap()]);
@@ -321,7 +321,7 @@ fn a_kept_worktree_that_was_deleted_or_moved_is_not_in_the_way() {
     fs::remove_dir_all(&again).unwrap();
     repo.free_item_branch(ITEM, FAILED, 2).unwrap();
     let slot = repo.create_slot(&path, ITEM, "main").unwrap();
-    let third = slot.keep_as(&kept, 3, None).unwrap();
+    let third = slot.preserve_at(&kept, 3, None).unwrap();
     assert_eq!(third, kept);
     assert_eq!(agent(&world, &third, &["branch", "--show-current"]), ITEM);
     agent(&world, &world.repo(), &["worktree", "prune"]);
@@ -334,10 +334,10 @@ fn a_kept_worktree_that_was_cleaned_is_not_in_the_way() {
     let (repo, kept, head) = failed(&world);
     repo.remove_job_worktree(&kept, ITEM, false).unwrap();
     // The commit is nowhere else, so the branch stays.
-    assert_eq!(repo.branch(ITEM).unwrap().unwrap(), head);
+    assert_eq!(repo.branch_tip(ITEM).unwrap().unwrap(), head);
     repo.free_item_branch(ITEM, FAILED, 1).unwrap();
     let slot = repo.create_slot(&slot_path(&world, "agent-1"), ITEM, "main").unwrap();
-    let again = slot.keep_as(&kept, 2, None).unwrap();
+    let again = slot.preserve_at(&kept, 2, None).unwrap();
     assert_eq!(again, kept);
     assert_eq!(world.git(&["rev-parse", &format!("{FAILED}.1^")]), head);
 }
@@ -349,7 +349,7 @@ fn a_job_gets_a_new_worktree_long_after_its_first_one_was_removed() {
     commit(&world, tree.path(), "work", "1");
     world.git(&["merge", "--quiet", "--ff-only", BRANCH]);
     repo.remove_job_worktree(&job_path(&world), BRANCH, false).unwrap();
-    assert_eq!(repo.branch(BRANCH).unwrap(), None);
+    assert_eq!(repo.branch_tip(BRANCH).unwrap(), None);
     world.write("newer", "1");
     world.commit_all("newer");
     let tree = repo.create_job_worktree(&job_path(&world), BRANCH, "main").unwrap();
@@ -365,7 +365,7 @@ fn an_old_branch_of_a_job_is_moved_out_of_the_way() {
     tree.snapshot().unwrap();
     // Merged as something else, so that the branch stayed.
     repo.remove_job_worktree(&job_path(&world), BRANCH, false).unwrap();
-    assert_eq!(repo.branch(BRANCH).unwrap().unwrap(), head);
+    assert_eq!(repo.branch_tip(BRANCH).unwrap().unwrap(), head);
     world.write("newer", "1");
     world.commit_all("newer");
     let tree = repo.create_job_worktree(&job_path(&world), BRANCH, "main").unwrap();
@@ -391,7 +391,7 @@ fn files_of_an_old_worktree_are_moved_out_of_the_way() {
     world.commit_all("newer");
     let tree = repo.create_job_worktree(&job_path(&world), BRANCH, "main").unwrap();
     assert_eq!(tree.head().unwrap(), world.git(&["rev-parse", "main"]));
-    assert_eq!(tree.has_uncommitted().unwrap(), <[String; 0]>::default());
+    assert_eq!(tree.uncommitted_paths().unwrap(), <[String; 0]>::default());
     let aside = job_path(&world).with_file_name("job.1");
     assert_eq!(agent(&world, &aside, &["status", "--porcelain"]), "?? draft");
     assert_eq!(head_of(&world, &aside), old);

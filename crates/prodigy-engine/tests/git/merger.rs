@@ -36,7 +36,7 @@ impl Job {
 
     /// Lets an item change a file from a commit on, and returns what is to be merged.
     fn item(&mut self, number: usize, base: &str, path: &str, text: &str) -> ItemMergeRequest {
-        self.slot.lease(&format!("prodigy/j1/item-{number}"), base, &[]).unwrap();
+        self.slot.reset_for_item(&format!("prodigy/j1/item-{number}"), base, &[]).unwrap();
         let commit = commit(&self.world, self.slot.tree().path(), path, text);
         ItemMergeRequest { commit, base: base.to_owned(), message: format!("Merge item-{number}") }
     }
@@ -208,12 +208,12 @@ fn a_branch_that_others_moved_is_followed() {
     assert_eq!(job.world.git(&["ls-tree", "--name-only", BRANCH]), "README.md\nf1\nf2\nother");
     let delete = ["update-ref", "-d", &format!("refs/heads/{BRANCH}")];
     let late = job.item(3, &base, "late", "1");
-    assert!(!job.merger.was_deleted());
+    assert!(!job.merger.take_branch_restored());
     job.world.git(&delete);
     // It is put back where it stood.
     let merged = job.merger.merge(&late).unwrap();
     assert_eq!(merged, ItemMergeOutcome::Merged { tip: job.tip() });
-    assert!(job.merger.was_deleted());
+    assert!(job.merger.take_branch_restored());
     assert_eq!(
         job.world.git(&["ls-tree", "--name-only", BRANCH]),
         "README.md\nf1\nf2\nlate\nother"
@@ -317,8 +317,8 @@ fn branches_of_items_are_deleted_unless_something_would_be_lost() {
     assert_eq!(job.repo.job_branches().unwrap(), [name(3), BRANCH.to_owned()]);
     assert!(!logs.join("item-1").exists());
     // The slot stood on one of them.
-    job.slot.lease(&name(5), &base, &[]).unwrap();
-    assert!(job.slot.examine().unwrap().is_untouched);
+    job.slot.reset_for_item(&name(5), &base, &[]).unwrap();
+    assert!(job.slot.inspect().unwrap().is_untouched);
 }
 
 #[test]
@@ -365,13 +365,13 @@ fn merging_works_in_other_kinds_of_repositories() {
         let mut slot = repo.create_slot(&path, "prodigy/j1/item-0", BRANCH).unwrap();
         for item in 0..3 {
             let branch = format!("prodigy/j1/item-{item}");
-            slot.lease(&branch, &base, &[]).unwrap();
+            slot.reset_for_item(&branch, &base, &[]).unwrap();
             let commit = commit(&world, &path, &format!("file-{item}"), "1");
             let request = ItemMergeRequest { commit, base: base.clone(), message: branch.clone() };
             let tip = merger.merge(&request).unwrap();
             assert_eq!(
                 tip,
-                ItemMergeOutcome::Merged { tip: repo.branch(BRANCH).unwrap().unwrap() }
+                ItemMergeOutcome::Merged { tip: repo.branch_tip(BRANCH).unwrap().unwrap() }
             );
             assert_eq!(merger.merge(&request).unwrap(), ItemMergeOutcome::AlreadyMerged);
             merger.delete_branch(&branch, None).unwrap();
@@ -395,7 +395,7 @@ fn the_jobs_worktree_follows_its_branch_when_asked() {
     write(tree.path(), "README.md", "changed");
     write(tree.path(), "untracked", "1");
     write(tree.path(), "b", "in the way");
-    tree.sync().unwrap();
+    tree.reset_to_branch().unwrap();
     let names: Vec<_> = files(tree.path()).into_keys().collect();
     assert_eq!(names, ["README.md", "a", "b", "untracked"]);
     assert_eq!(agent(&job.world, tree.path(), &["status", "--porcelain"]), "?? untracked");
@@ -407,7 +407,7 @@ fn the_jobs_worktree_follows_its_branch_when_asked() {
     let commit = commit(&job.world, &path, "d", "1");
     let base = job.tip();
     job.merger.merge(&ItemMergeRequest { commit, base, message: String::new() }).unwrap();
-    tree.sync().unwrap();
+    tree.reset_to_branch().unwrap();
     let names: Vec<_> = files(tree.path()).into_keys().collect();
     assert_eq!(names, ["README.md", "b", "c", "d", "untracked"]);
     assert_eq!(agent(&job.world, tree.path(), &["status", "--porcelain"]), "?? untracked");
@@ -436,18 +436,18 @@ fn cost_per_item() {
     for number in 0..200 {
         let branch = format!("prodigy/j1/item-{number}");
         let start = Instant::now();
-        job.slot.lease(&branch, &base, &[]).unwrap();
+        job.slot.reset_for_item(&branch, &base, &[]).unwrap();
         note(if number == 0 { "lease, first" } else { "lease, tip moved" }, start);
         let start = Instant::now();
-        assert!(job.slot.examine().unwrap().is_untouched);
+        assert!(job.slot.inspect().unwrap().is_untouched);
         note("examine, untouched", start);
         let start = Instant::now();
-        job.slot.lease(&format!("{branch}-again"), &base, &[]).unwrap();
+        job.slot.reset_for_item(&format!("{branch}-again"), &base, &[]).unwrap();
         note("lease, untouched", start);
         let name = format!("dir-{}/work-{number}", number % 5);
         commit(&job.world, &path, &name, "1");
         let start = Instant::now();
-        let left = job.slot.examine().unwrap();
+        let left = job.slot.inspect().unwrap();
         note("examine, a commit", start);
         // Most items began one merge before the last one.
         let tip = job.tip();

@@ -22,21 +22,21 @@ use super::{
 fn use_slots(world: &TestEnv, repo: &Repo, mut slot: WorktreeSlot, merger: &mut ItemMerger) {
     let base = merger.tip().to_owned();
     let path = slot.tree().path().to_owned();
-    let head = slot.examine().unwrap().head;
-    slot.record("refs/prodigy/j1/failed/item-1", 1).unwrap();
-    slot.lease("prodigy/j1/item-2", &head, &[]).unwrap();
-    slot.examine().unwrap();
-    slot.lease("prodigy/j1/item-3", &base, &[]).unwrap();
+    let head = slot.inspect().unwrap().head;
+    slot.save_to_ref("refs/prodigy/j1/failed/item-1", 1).unwrap();
+    slot.reset_for_item("prodigy/j1/item-2", &head, &[]).unwrap();
+    slot.inspect().unwrap();
+    slot.reset_for_item("prodigy/j1/item-3", &base, &[]).unwrap();
     let second = slot_path(world, "agent-2");
     let mut other = repo.create_slot(&second, "prodigy/j1/item-4", &head).unwrap();
     // Two items that change different lines of a file: it has to be merged by its content.
     let lines: Vec<_> = (0..20).map(|line| format!("{line}\n")).collect();
     let change = |slot: &mut WorktreeSlot, branch: &str, line: usize| {
-        slot.lease(branch, &base, &[]).unwrap();
+        slot.reset_for_item(branch, &base, &[]).unwrap();
         let mut lines = lines.clone();
         lines.get_mut(line).unwrap().insert_str(0, "changed ");
         let commit = quietly(world, slot.tree().path(), "lines", &lines.concat());
-        assert_eq!(slot.examine().unwrap().commits, 1);
+        assert_eq!(slot.inspect().unwrap().commits, 1);
         ItemMergeRequest { commit, base: base.clone(), message: branch.to_owned() }
     };
     let items =
@@ -47,10 +47,10 @@ fn use_slots(world: &TestEnv, repo: &Repo, mut slot: WorktreeSlot, merger: &mut 
     }
     merger.delete_branch("prodigy/j1/item-5", None).unwrap();
     merger.delete_branch("prodigy/j1/item-4", Some(&head)).unwrap();
-    repo.open_job_worktree(&super::job_path(world), BRANCH).unwrap().sync().unwrap();
-    slot.lease("prodigy/j1/item-7", merger.tip(), &[]).unwrap();
+    repo.open_job_worktree(&super::job_path(world), BRANCH).unwrap().reset_to_branch().unwrap();
+    slot.reset_for_item("prodigy/j1/item-7", merger.tip(), &[]).unwrap();
     assert!(files(&path).get("lines").unwrap().contains("changed 2\n"));
-    slot.keep_as(&slot_path(world, "kept"), 1, None).unwrap();
+    slot.preserve_at(&slot_path(world, "kept"), 1, None).unwrap();
     other.discard().unwrap();
 }
 
@@ -242,10 +242,10 @@ fn settings_of_the_user() {
     agent(&world, &path, &["config", "--global", "filter.evil.smudge", program]);
     write(&path, "README.md", "changed");
     fs::remove_file(&proof).ok();
-    let head = slot.examine().unwrap().head;
-    slot.record("refs/prodigy/j1/failed/item-1", 1).unwrap();
-    slot.lease("prodigy/j1/item-2", &base, &[]).unwrap();
-    slot.lease("prodigy/j1/item-3", &head, &[]).unwrap();
+    let head = slot.inspect().unwrap().head;
+    slot.save_to_ref("refs/prodigy/j1/failed/item-1", 1).unwrap();
+    slot.reset_for_item("prodigy/j1/item-2", &base, &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-3", &head, &[]).unwrap();
     repo.create_slot(&slot_path(&world, "agent-2"), "prodigy/j1/item-4", &head).unwrap();
     assert!(!proof.exists(), "the agent's program ran");
     write(&path, "README.md", "changed");
@@ -272,8 +272,8 @@ fn settings_in_our_own_directory() {
         } else {
             fs::write(&config, &text).unwrap();
         }
-        slot.examine().unwrap();
-        slot.lease("prodigy/j1/item-2", &base, &[]).unwrap();
+        slot.inspect().unwrap();
+        slot.reset_for_item("prodigy/j1/item-2", &base, &[]).unwrap();
         assert!(!proof.exists(), "the agent's program ran");
     }
 }
@@ -331,7 +331,7 @@ fn a_worktree_that_is_elsewhere() {
     agent(&world, &path, &["config", "core.worktree", user.to_str().unwrap()]);
     write(&path, "draft", "1");
     assert_eq!(super::slot::uncommitted(&mut slot), ["draft"]);
-    slot.lease("prodigy/j1/item-2", &tip, &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-2", &tip, &[]).unwrap();
     assert_eq!(files(&user).into_keys().collect::<Vec<_>>(), ["precious"]);
     assert_eq!(files(&path).into_keys().collect::<Vec<_>>(), ["README.md", "more"]);
     assert_eq!(slot.tree().head().unwrap(), tip);
@@ -346,8 +346,8 @@ fn commits_that_are_to_be_replaced_by_others() {
     let evil = commit(&world, &path, "README.md", "evil");
     agent(&world, &path, &["replace", &base, &evil]);
     write(&world.repo(), ".git/info/grafts", &format!("{evil}\n"));
-    assert_eq!(slot.examine().unwrap().commits, 1);
-    slot.lease("prodigy/j1/item-2", &base, &[]).unwrap();
+    assert_eq!(slot.inspect().unwrap().commits, 1);
+    slot.reset_for_item("prodigy/j1/item-2", &base, &[]).unwrap();
     assert_eq!(fs::read_to_string(path.join("README.md")).unwrap(), "# fixture\n");
     world.git(&["branch", BRANCH, &base]);
     let mut merger = ItemMerger::start(&repo, BRANCH).unwrap();
@@ -370,7 +370,7 @@ fn links_in_the_place_of_references() {
     let path = slot.tree().path().to_owned();
     let other = commit(&world, &path, "work", "1");
     for item in ["prodigy/j1/item-2", "prodigy/j1/item-3", "prodigy/j1/item-4"] {
-        slot.lease(item, &other, &[]).unwrap();
+        slot.reset_for_item(item, &other, &[]).unwrap();
         assert_eq!(world.git(&["rev-parse", item]), other);
     }
     assert_eq!(world.git(&["rev-parse", "main"]), base);
@@ -378,7 +378,7 @@ fn links_in_the_place_of_references() {
     // A directory of references that is a link.
     fs::create_dir(world.root().join("elsewhere")).unwrap();
     symlink(world.root().join("elsewhere"), heads.join("prodigy/j2")).unwrap();
-    let leased = slot.lease("prodigy/j2/item-1", &base, &[]);
+    let leased = slot.reset_for_item("prodigy/j2/item-1", &base, &[]);
     assert_snapshot!(told(&world, leased), @"cannot write to `$ROOT/repo/.git/refs/heads/prodigy/j2`: it is not a directory");
     assert_eq!(files(&world.root().join("elsewhere")).len(), 0);
     // The job's branch made to lead to the user's.
@@ -413,25 +413,25 @@ fn pipes_are_not_waited_for() {
     }
     pipe(&world, &repo.common_dir().join("refs/heads/prodigy/j1/item-2.lock"));
     pipe(&world, &path.join("untracked"));
-    slot.examine().unwrap();
-    slot.lease("prodigy/j1/item-2", &base, &[]).unwrap();
-    assert!(slot.examine().unwrap().is_untouched);
+    slot.inspect().unwrap();
+    slot.reset_for_item("prodigy/j1/item-2", &base, &[]).unwrap();
+    assert!(slot.inspect().unwrap().is_untouched);
     // What git reads in the worktree is told, and gone after a lease.
     for file in ["dir/.gitignore", "new/.gitattributes", "new/.gitignore"] {
         pipe(&world, &path.join(file));
-        let error = told(&world, slot.examine());
+        let error = told(&world, slot.inspect());
         assert_eq!(
             error,
             format!("`$ROOT/home/worktrees/repo/j1/agent-1/{file}` is not a regular file")
         );
-        slot.lease("prodigy/j1/item-2", &base, &[]).unwrap();
-        assert!(slot.examine().unwrap().is_untouched, "{file}");
+        slot.reset_for_item("prodigy/j1/item-2", &base, &[]).unwrap();
+        assert!(slot.inspect().unwrap().is_untouched, "{file}");
     }
     // What git reads of the worktree's own state is told.
     for file in ["index", "HEAD"] {
         pipe(&world, &admin.join(file));
-        assert!(told(&world, slot.examine()).ends_with("is not a regular file"), "{file}");
-        let leased = slot.lease("prodigy/j1/item-2", &base, &[]);
+        assert!(told(&world, slot.inspect()).ends_with("is not a regular file"), "{file}");
+        let leased = slot.reset_for_item("prodigy/j1/item-2", &base, &[]);
         assert!(told(&world, leased).ends_with("is not a regular file"), "{file}");
         fs::remove_file(admin.join(file)).unwrap();
     }
@@ -463,10 +463,10 @@ fn something_else_in_the_place_of_the_worktree_is_told() {
     write(&user, "precious", "1");
     fs::rename(&path, world.root().join("moved")).unwrap();
     symlink(&user, &path).unwrap();
-    assert_snapshot!(told(&world, slot.examine()), @"`$ROOT/home/worktrees/repo/j1/agent-1` is no longer the job's worktree: something else was put in its place");
-    let leased = slot.lease("prodigy/j1/item-2", &base, &[]);
+    assert_snapshot!(told(&world, slot.inspect()), @"`$ROOT/home/worktrees/repo/j1/agent-1` is no longer the job's worktree: something else was put in its place");
+    let leased = slot.reset_for_item("prodigy/j1/item-2", &base, &[]);
     assert_snapshot!(told(&world, leased), @"`$ROOT/home/worktrees/repo/j1/agent-1` is no longer the job's worktree: something else was put in its place");
-    let recorded = slot.record("refs/prodigy/j1/failed/item-1", 1);
+    let recorded = slot.save_to_ref("refs/prodigy/j1/failed/item-1", 1);
     assert_snapshot!(told(&world, recorded), @"`$ROOT/home/worktrees/repo/j1/agent-1` is no longer the job's worktree: something else was put in its place");
     let trash = slot.discard().unwrap().unwrap();
     fs::remove_dir_all(trash).unwrap();
@@ -498,10 +498,10 @@ fn a_closed_directory_is_told_or_removed() {
     };
     close("new/below");
     close("new");
-    slot.lease("prodigy/j1/item-2", &base, &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-2", &base, &[]).unwrap();
     assert!(!path.join("new").exists());
     close("dir");
-    assert_snapshot!(told(&world, slot.examine()), @"cannot read `$ROOT/home/worktrees/repo/j1/agent-1/dir`: Permission denied (os error 13)");
+    assert_snapshot!(told(&world, slot.inspect()), @"cannot read `$ROOT/home/worktrees/repo/j1/agent-1/dir`: Permission denied (os error 13)");
     slot.discard().unwrap();
 }
 

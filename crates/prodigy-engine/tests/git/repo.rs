@@ -116,7 +116,7 @@ fn finds_the_repository_named_by_the_test() {
     let wanted = std::env::var_os("FIND").unwrap();
     let repo = Repo::discover(Path::new(&wanted)).unwrap();
     assert_eq!(repo.root(), Path::new(&wanted).canonicalize().unwrap());
-    assert_eq!(repo.uncommitted().unwrap(), 0);
+    assert_eq!(repo.count_uncommitted().unwrap(), 0);
 }
 
 #[test]
@@ -136,12 +136,12 @@ fn head_is_a_branch_or_a_commit() {
 fn uncommitted_files_are_counted() {
     let world = world();
     let repo = repo(&world);
-    assert_eq!(repo.uncommitted().unwrap(), 0);
+    assert_eq!(repo.count_uncommitted().unwrap(), 0);
     world.write("README.md", "changed\n");
     world.write("new\nfile", "");
     world.write("staged", "");
     world.git(&["add", "staged"]);
-    assert_eq!(repo.uncommitted().unwrap(), 3);
+    assert_eq!(repo.count_uncommitted().unwrap(), 3);
 }
 
 #[test]
@@ -168,14 +168,14 @@ fn a_name_never_becomes_an_option() {
     let repo = repo(&world);
     let commit = world.git(&["rev-parse", "HEAD"]);
     world.git(&["update-ref", "refs/heads/--all", "HEAD"]);
-    assert_eq!(repo.commit("--all").unwrap(), commit);
-    assert_eq!(repo.branch("--all").unwrap(), Some(commit));
+    assert_eq!(repo.resolve_commit("--all").unwrap(), commit);
+    assert_eq!(repo.branch_tip("--all").unwrap(), Some(commit));
     for name in ["--git-dir", "-h", "--show-toplevel", "", "main^2", "nope\0"] {
         let expected = format!("`{name}` is not a commit of this repository");
-        assert_eq!(repo.commit(name).unwrap_err().to_string(), expected);
+        assert_eq!(repo.resolve_commit(name).unwrap_err().to_string(), expected);
     }
-    assert_eq!(repo.branch("main^0").unwrap(), None);
-    assert_eq!(repo.branch("mai*").unwrap(), None);
+    assert_eq!(repo.branch_tip("main^0").unwrap(), None);
+    assert_eq!(repo.branch_tip("mai*").unwrap(), None);
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) fn slot(world: &TestEnv) -> (Repo, WorktreeSlot) {
 
 /// Returns the paths of what was left uncommitted, sorted.
 pub(super) fn uncommitted(slot: &mut WorktreeSlot) -> Vec<String> {
-    let left = slot.examine().unwrap().uncommitted;
+    let left = slot.inspect().unwrap().uncommitted;
     let mut paths: Vec<_> = left.into_iter().map(|file| file.path).collect();
     paths.sort();
     paths
@@ -122,9 +122,9 @@ fn an_untouched_slot_is_examined_and_leased_without_git() {
     let base = base(&world);
     // Looking at it refreshes the index.
     assert_fresh(&world, &slot, "prodigy/j1/item-1", &base);
-    slot.lease("prodigy/j1/item-1", &base, &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-1", &base, &[]).unwrap();
     wait_for_the_next_tick(&world);
-    slot.lease("prodigy/j1/item-1", &base, &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-1", &base, &[]).unwrap();
     count();
     for item in ["prodigy/j1/item-2", "prodigy/j1/item-3"] {
         let untouched = WorktreeStatus {
@@ -134,8 +134,8 @@ fn an_untouched_slot_is_examined_and_leased_without_git() {
             commits: 0,
             astray: 0,
         };
-        assert_eq!(slot.examine().unwrap(), untouched);
-        slot.lease(item, &base, &[]).unwrap();
+        assert_eq!(slot.inspect().unwrap(), untouched);
+        slot.reset_for_item(item, &base, &[]).unwrap();
         assert_eq!(count(), 0);
     }
     assert_fresh(&world, &slot, "prodigy/j1/item-3", &base);
@@ -150,7 +150,7 @@ fn a_change_at_once_after_a_lease_is_found() {
         // Of the same length, in place, and as soon as possible.
         write(&path, "README.md", "# FIXTURE\n");
         assert_eq!(uncommitted(&mut slot), ["README.md"], "{number}");
-        slot.lease("prodigy/j1/item-2", &base, &[]).unwrap();
+        slot.reset_for_item("prodigy/j1/item-2", &base, &[]).unwrap();
     }
     assert_eq!(fs::read_to_string(path.join("README.md")).unwrap(), "# fixture\n");
 }
@@ -171,9 +171,9 @@ fn any_other_slot_is_examined_and_leased_with_one_call_each() {
     write(&path, "draft", "1");
     let uncommitted = vec![ChangedFile { path: "draft".to_owned(), kind: ChangeKind::New }];
     let left = WorktreeStatus { head, is_untouched: false, uncommitted, commits: 2, astray: 0 };
-    assert_eq!(slot.examine().unwrap(), left);
+    assert_eq!(slot.inspect().unwrap(), left);
     assert_eq!(count(), 1);
-    slot.lease("prodigy/j1/item-2", &first, &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-2", &first, &[]).unwrap();
     assert_eq!(count(), 1);
     assert_fresh(&world, &slot, "prodigy/j1/item-2", &first);
 
@@ -181,7 +181,7 @@ fn any_other_slot_is_examined_and_leased_with_one_call_each() {
     fs::remove_file(world.repo().join("README.md")).unwrap();
     world.commit_all("moved on");
     let tip = base(&world);
-    slot.lease("prodigy/j1/item-3", &tip, &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-3", &tip, &[]).unwrap();
     assert_eq!(count(), 1);
     assert_fresh(&world, &slot, "prodigy/j1/item-3", &tip);
 }
@@ -216,7 +216,7 @@ fn nothing_of_an_item_reaches_the_next_one() {
     fs::write(git_dir.join("refs/bisect/bad"), format!("{}\n", base(&world))).unwrap();
     let heads = world.repo().join(".git/refs/heads/prodigy/j1");
     fs::write(heads.join("item-2.lock"), "").unwrap();
-    slot.lease("prodigy/j1/item-2", &base(&world), &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-2", &base(&world), &[]).unwrap();
     assert_fresh(&world, &slot, "prodigy/j1/item-2", &base(&world));
     let mut names: Vec<_> =
         fs::read_dir(&git_dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -228,13 +228,13 @@ fn nothing_of_an_item_reaches_the_next_one() {
     symlink(world.root(), path.join("src")).unwrap();
     agent(&world, &path, &["checkout", "--quiet", "--detach"]);
     agent(&world, &path, &["rm", "--quiet", "-r", "--cached", "."]);
-    slot.lease("prodigy/j1/item-3", &base(&world), &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-3", &base(&world), &[]).unwrap();
     assert_fresh(&world, &slot, "prodigy/j1/item-3", &base(&world));
     assert!(world.repo().is_dir(), "a link was followed");
     fs::remove_dir_all(path.join("src")).unwrap();
     fs::write(path.join("src"), "a file").unwrap();
     fs::write(git_dir.join("index"), "damaged").unwrap();
-    slot.lease("prodigy/j1/item-4", &base(&world), &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-4", &base(&world), &[]).unwrap();
     assert_fresh(&world, &slot, "prodigy/j1/item-4", &base(&world));
 }
 
@@ -244,19 +244,19 @@ fn what_is_to_be_kept_stays_and_is_not_reported() {
     let (_, mut slot) = slot(&world);
     let (path, base) = (slot.tree().path().to_owned(), base(&world));
     let kept = ["cache".to_owned(), "sub/dir/".to_owned(), "./.env".to_owned()];
-    slot.lease("prodigy/j1/item-2", &base, &kept).unwrap();
+    slot.reset_for_item("prodigy/j1/item-2", &base, &kept).unwrap();
     for file in ["cache/a", "sub/dir/b", ".env"] {
         write(&path, file, "1");
     }
     write(&path, "sub/other", "1");
     assert_eq!(uncommitted(&mut slot), ["sub/other"]);
-    slot.lease("prodigy/j1/item-3", &base, &kept).unwrap();
+    slot.reset_for_item("prodigy/j1/item-3", &base, &kept).unwrap();
     let names: Vec<_> = files(&path).into_keys().collect();
     assert_eq!(names, [".env", "README.md", "cache", "cache/a", "sub", "sub/dir", "sub/dir/b"]);
     write(&path, "cache/a", "2");
     write(&path, "cache/c", "2");
-    assert!(slot.examine().unwrap().is_untouched);
-    slot.lease("prodigy/j1/item-4", &base, &[]).unwrap();
+    assert!(slot.inspect().unwrap().is_untouched);
+    slot.reset_for_item("prodigy/j1/item-4", &base, &[]).unwrap();
     assert_fresh(&world, &slot, "prodigy/j1/item-4", &base);
 }
 
@@ -279,7 +279,7 @@ fn uncommitted_work_of_every_kind_is_reported() {
     write(&path, "new dir/with space \u{fc}", "1");
     write(&path, "staged", "1");
     agent(&world, &path, &["add", "staged"]);
-    let left = slot.examine().unwrap();
+    let left = slot.inspect().unwrap();
     let mut kinds: Vec<_> = left.uncommitted.into_iter().map(|f| (f.path, f.kind)).collect();
     kinds.sort_by(|(a, _), (b, _)| a.cmp(b));
     let wanted = [
@@ -307,14 +307,14 @@ fn commits_on_any_branch_and_none_are_told() {
     let path = slot.tree().path().to_owned();
     agent(&world, &path, &["checkout", "--quiet", "--detach"]);
     let head = commit(&world, &path, "a", "1");
-    let left = slot.examine().unwrap();
+    let left = slot.inspect().unwrap();
     assert_eq!((left.head, left.commits, left.is_untouched), (head, 1, false));
     agent(&world, &path, &["reset", "--quiet", "--hard", "HEAD~2"]);
-    let left = slot.examine().unwrap();
+    let left = slot.inspect().unwrap();
     let first = world.git(&["rev-parse", "main~1"]);
     assert_eq!((left.head, left.commits, left.is_untouched), (first, 0, false));
     agent(&world, &path, &["checkout", "--quiet", "--orphan", "nothing"]);
-    assert_snapshot!(told(&world, slot.examine()), @"nothing is checked out in `$ROOT/home/worktrees/repo/j1/agent-1`: its branch has no commit");
+    assert_snapshot!(told(&world, slot.inspect()), @"nothing is checked out in `$ROOT/home/worktrees/repo/j1/agent-1`: its branch has no commit");
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn an_earlier_attempts_branch_is_replaced_and_its_kept_worktree_left_as_it_is() 
     let git_dir = agent(&world, &old, &["rev-parse", "--absolute-git-dir"]);
     let up = "../".repeat(old.components().count());
     fs::write(old.join(".git"), format!("gitdir: {up}{git_dir}\n")).unwrap();
-    assert_eq!(slot.keep_as(&kept, 1, None).unwrap(), kept.canonicalize().unwrap());
+    assert_eq!(slot.preserve_at(&kept, 1, None).unwrap(), kept.canonicalize().unwrap());
     assert!(!old.exists());
     assert_eq!(agent(&world, &kept, &["status", "--porcelain"]), "?? draft");
     assert_eq!(agent(&world, &kept, &["symbolic-ref", "HEAD"]), "refs/heads/prodigy/j1/item-1");
@@ -342,9 +342,9 @@ fn an_earlier_attempts_branch_is_replaced_and_its_kept_worktree_left_as_it_is() 
     assert_eq!(agent(&world, &kept, &["status", "--porcelain"]), "?? draft");
     // The same in a slot that has it.
     commit(&world, &old, "again", "1");
-    slot.lease("prodigy/j1/item-1", &base(&world), &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-1", &base(&world), &[]).unwrap();
     assert_fresh(&world, &slot, "prodigy/j1/item-1", &base(&world));
-    let second = slot.keep_as(&kept, 2, None).unwrap();
+    let second = slot.preserve_at(&kept, 2, None).unwrap();
     assert_eq!(second, slot_path(&world, "failed/item-1.2").canonicalize().unwrap());
     assert_eq!(agent(&world, &second, &["status", "--porcelain"]), "");
     assert_eq!(agent(&world, &kept, &["status", "--porcelain"]), "?? draft");
@@ -371,7 +371,7 @@ fn a_record_holds_head_index_and_files() {
     write(&path, "README.md", "changed");
     write(&path, "x.o", "1");
     let reference = "refs/prodigy/j1/failed/item-1";
-    assert_eq!(slot.record(reference, 1).unwrap(), reference);
+    assert_eq!(slot.save_to_ref(reference, 1).unwrap(), reference);
     let recorded = world.git(&["rev-parse", reference]);
     assert_eq!(world.git(&["rev-parse", &format!("{reference}^")]), head);
     let names = world.git(&["ls-tree", "-r", "--name-only", reference]);
@@ -389,16 +389,16 @@ fn a_record_holds_head_index_and_files() {
     assert_eq!(world.git(&["show", &format!("{reference}:files/README.md")]), "changed");
     assert_eq!(world.git(&["show", &format!("{reference}:index/README.md")]), "# fixture");
     assert_eq!(agent(&world, &path, &["status", "--porcelain"]).lines().count(), 3);
-    slot.lease("prodigy/j1/item-2", &base(&world), &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-2", &base(&world), &[]).unwrap();
     assert_fresh(&world, &slot, "prodigy/j1/item-2", &base(&world));
     // Recording again takes another name, and a damaged index is no obstacle.
     let git_dir = PathBuf::from(agent(&world, &path, &["rev-parse", "--absolute-git-dir"]));
     fs::write(git_dir.join("index"), "damaged").unwrap();
     write(&path, "second", "1");
-    let again = slot.record(reference, 4).unwrap();
+    let again = slot.save_to_ref(reference, 4).unwrap();
     assert_eq!(again, format!("{reference}.4"));
     assert_eq!(world.git(&["show", &format!("{again}:files/second")]), "1");
-    assert_eq!(slot.record(reference, 4).unwrap(), format!("{reference}.5"));
+    assert_eq!(slot.save_to_ref(reference, 4).unwrap(), format!("{reference}.5"));
     assert_eq!(world.git(&["rev-parse", reference]), recorded);
 }
 
@@ -446,10 +446,10 @@ fn a_hundred_slots_are_made_and_used_at_once() {
         let branch = |item: usize| format!("prodigy/j1/item-{number}-{item}");
         let mut slot = repo.create_slot(&path, &branch(0), &base).unwrap();
         commit(&world, &path, &format!("file-{number}"), "1");
-        assert_eq!(slot.examine().unwrap().commits, 1);
-        slot.lease(&branch(1), &base, &[]).unwrap();
-        assert!(slot.examine().unwrap().is_untouched);
-        slot.lease(&branch(2), &base, &[]).unwrap();
+        assert_eq!(slot.inspect().unwrap().commits, 1);
+        slot.reset_for_item(&branch(1), &base, &[]).unwrap();
+        assert!(slot.inspect().unwrap().is_untouched);
+        slot.reset_for_item(&branch(2), &base, &[]).unwrap();
         slot
     };
     let slots: Vec<WorktreeSlot> = std::thread::scope(|scope| {
@@ -482,9 +482,9 @@ fn filters_of_the_user_run_as_ever() {
     commit(&world, &path, "b.txt", "OTHER\n");
     assert_eq!(uncommitted(&mut slot), Vec::<String>::new());
     write(&path, "c.txt", "THIRD\n");
-    let recorded = slot.record("refs/prodigy/j1/failed/item-1", 1).unwrap();
+    let recorded = slot.save_to_ref("refs/prodigy/j1/failed/item-1", 1).unwrap();
     assert_eq!(world.git(&["show", &format!("{recorded}:files/c.txt")]), "third");
-    slot.lease("prodigy/j1/item-2", &base(&world), &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-2", &base(&world), &[]).unwrap();
     assert_fresh(&world, &slot, "prodigy/j1/item-2", &base(&world));
 }
 
@@ -504,7 +504,7 @@ fn a_submodule_that_an_item_filled_is_empty_again() {
     assert!(path.join("sub/file").exists());
     commit(&world, &path.join("sub"), "more", "1");
     assert_eq!(uncommitted(&mut slot), ["sub"]);
-    slot.lease("prodigy/j1/item-2", &base(&world), &[]).unwrap();
+    slot.reset_for_item("prodigy/j1/item-2", &base(&world), &[]).unwrap();
     assert_eq!(fs::read_dir(path.join("sub")).unwrap().count(), 0);
     assert_fresh(&world, &slot, "prodigy/j1/item-2", &base(&world));
 }
@@ -520,10 +520,10 @@ fn slots_can_go_to_other_threads() {
 fn names_that_are_no_branches_and_commits_are_refused() {
     let world = world();
     let (repo, mut slot) = slot(&world);
-    assert_snapshot!(told(&world, slot.lease("../x", &base(&world), &[])), @"`../x` cannot be the name of a branch");
-    assert_snapshot!(told(&world, slot.lease("prodigy/j1/x", "no-such-commit", &[])), @"`no-such-commit` is not a commit of this repository");
+    assert_snapshot!(told(&world, slot.reset_for_item("../x", &base(&world), &[])), @"`../x` cannot be the name of a branch");
+    assert_snapshot!(told(&world, slot.reset_for_item("prodigy/j1/x", "no-such-commit", &[])), @"`no-such-commit` is not a commit of this repository");
     let missing = "1".repeat(40);
-    let leased = slot.lease("prodigy/j1/x", &missing, &[]);
+    let leased = slot.reset_for_item("prodigy/j1/x", &missing, &[]);
     assert_eq!(repo.job_branches().unwrap(), ["prodigy/j1/item-1"]);
     assert_snapshot!(told(&world, leased), @"`git read-tree` ended with 128: failed to unpack tree object 1111111111111111111111111111111111111111");
 }
@@ -563,21 +563,21 @@ fn live(world: &TestEnv, root: &Path, is_sparse: bool) {
     write(&path, "draft", "1");
     let uncommitted = vec![ChangedFile { path: "draft".to_owned(), kind: ChangeKind::New }];
     let left = WorktreeStatus { head, is_untouched: false, uncommitted, commits: 1, astray: 0 };
-    assert_eq!(slot.examine().unwrap(), left);
+    assert_eq!(slot.inspect().unwrap(), left);
     let made = slot.patch(&left, &Mask::default()).unwrap().unwrap().bytes;
     assert!(made.starts_with(b"diff --git a/draft b/draft\nnew file mode 100644\n"));
-    assert_eq!(slot.lasting_branch(true, &left.head, 1).as_deref(), Some("prodigy/j1/item-1"));
-    slot.record("refs/prodigy/j1/failed/item-1", 1).unwrap();
-    slot.lease("prodigy/j1/item-2", &tip, &[]).unwrap();
+    assert_eq!(slot.preserved_branch(true, &left.head, 1).as_deref(), Some("prodigy/j1/item-1"));
+    slot.save_to_ref("refs/prodigy/j1/failed/item-1", 1).unwrap();
+    slot.reset_for_item("prodigy/j1/item-2", &tip, &[]).unwrap();
     assert_eq!(files(&path), fresh);
     assert_eq!(agent(world, &path, &["rev-parse", "HEAD"]), tip);
     assert_eq!(agent(world, &path, &["rev-parse", "--abbrev-ref", "HEAD"]), "prodigy/j1/item-2");
-    assert!(slot.examine().unwrap().is_untouched);
-    slot.lease("prodigy/j1/item-1", &tip, &[]).unwrap();
+    assert!(slot.inspect().unwrap().is_untouched);
+    slot.reset_for_item("prodigy/j1/item-1", &tip, &[]).unwrap();
     assert_eq!(agent(world, root, &["rev-parse", "prodigy/j1/item-1"]), tip);
     let kept = path.with_extension("kept");
-    assert_eq!(slot.lasting_branch(true, &tip, 0).as_deref(), Some("prodigy/j1/item-1"));
-    assert_eq!(slot.keep_as(&kept, 1, None).unwrap(), kept.canonicalize().unwrap());
+    assert_eq!(slot.preserved_branch(true, &tip, 0).as_deref(), Some("prodigy/j1/item-1"));
+    assert_eq!(slot.preserve_at(&kept, 1, None).unwrap(), kept.canonicalize().unwrap());
     let head = commit(world, &kept, "work", "2");
     let name = repo.free_item_branch("prodigy/j1/item-1", "refs/prodigy/j1/failed/item-1", 1);
     assert_eq!(name.unwrap().as_deref(), Some("refs/prodigy/j1/failed/item-1.1"));

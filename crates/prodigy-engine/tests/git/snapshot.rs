@@ -65,7 +65,7 @@ fn a_worktree_comes_back_exactly() {
     assert_eq!(files(tree.path()), before);
     assert_eq!(status(&world, tree.path()), status_before);
     assert_eq!(tree.head().unwrap(), snapshot.head);
-    assert_eq!(repo.branch(BRANCH).unwrap(), Some(snapshot.head.clone()));
+    assert_eq!(repo.branch_tip(BRANCH).unwrap(), Some(snapshot.head.clone()));
     assert_eq!(agent(&world, tree.path(), &["branch", "--show-current"]), BRANCH);
     assert_eq!(agent(&world, tree.path(), &["show", ":staged"]), "in the index");
     assert!(!admin.join("MERGE_HEAD").exists());
@@ -191,16 +191,16 @@ fn what_is_taken_back_is_kept_under_a_name() {
     // A new worktree is known by its commit alone.
     let base = world.git(&["rev-parse", "HEAD"]);
     let first = WorktreeSnapshot { head: base.clone(), index: base.clone(), files: base };
-    assert_eq!(tree.set_aside(&first).unwrap(), None);
+    assert_eq!(tree.stash_to_ref(&first).unwrap(), None);
 
     write(tree.path(), "half", "done");
-    assert_eq!(tree.set_aside(&first).unwrap().as_deref(), Some("refs/prodigy/j1/aside-1"));
+    assert_eq!(tree.stash_to_ref(&first).unwrap().as_deref(), Some("refs/prodigy/j1/aside-1"));
     tree.restore(&first).unwrap();
     assert!(!tree.path().join("half").exists());
     assert_eq!(world.git(&["show", "refs/prodigy/j1/aside-1:files/half"]), "done");
 
     let second = tree.snapshot().unwrap();
     write(tree.path(), "half", "again");
-    assert_eq!(tree.set_aside(&second).unwrap().as_deref(), Some("refs/prodigy/j1/aside-2"));
+    assert_eq!(tree.stash_to_ref(&second).unwrap().as_deref(), Some("refs/prodigy/j1/aside-2"));
     assert_eq!(world.git(&["show", "refs/prodigy/j1/aside-2:files/half"]), "again");
 }

@@ -54,7 +54,7 @@ fn whoever_takes_a_job_up_removes_the_locks_of_its_references_and_of_programs_un
     let others = others.map(|path| lock(&common, path));
 
     let remove = || {
-        let mut removed = repo.remove_locks_of("j1", since, &in_flight).unwrap();
+        let mut removed = repo.remove_job_locks("j1", since, &in_flight).unwrap();
         removed.sort();
         removed
     };

@@ -50,7 +50,7 @@ fn a_call_that_was_cut_off_is_made_again() {
     let path = job_path(&world);
     fs::remove_file(tree.path().join("README.md")).unwrap();
     let tree = repo.create_job_worktree(&path, BRANCH, "HEAD").unwrap();
-    assert_eq!(tree.has_uncommitted().unwrap(), <[String; 0]>::default());
+    assert_eq!(tree.uncommitted_paths().unwrap(), <[String; 0]>::default());
 
     fs::remove_dir_all(&path).unwrap();
     let tree = repo.create_job_worktree(&path, BRANCH, "HEAD").unwrap();
@@ -71,7 +71,7 @@ fn what_stands_in_the_path_is_not_touched() {
     let error = repo.create_job_worktree(&job_path(&world), BRANCH, "HEAD").unwrap_err();
     assert_snapshot!(shown(&world, &error), @"`$ROOT/home/worktrees/repo/j1/job` exists already and is not a worktree of this job");
     assert_eq!(fs::read_to_string(job_path(&world).join("mine")).unwrap(), "text");
-    assert_eq!(repo.branch(BRANCH).unwrap(), None);
+    assert_eq!(repo.branch_tip(BRANCH).unwrap(), None);
 }
 
 #[test]
@@ -81,12 +81,12 @@ fn opening_finds_the_worktree_or_makes_it_from_its_branch() {
     let tip = commit(&world, tree.path(), "a", "1");
     write(tree.path(), "draft", "not committed");
     let tree = repo.open_job_worktree(&job_path(&world), BRANCH).unwrap();
-    assert_eq!(tree.has_uncommitted().unwrap(), ["draft"]);
+    assert_eq!(tree.uncommitted_paths().unwrap(), ["draft"]);
 
     fs::remove_dir_all(job_path(&world).parent().unwrap()).unwrap();
     let tree = repo.open_job_worktree(&job_path(&world), BRANCH).unwrap();
     assert_eq!(tree.head().unwrap(), tip);
-    assert_eq!(tree.has_uncommitted().unwrap(), <[String; 0]>::default());
+    assert_eq!(tree.uncommitted_paths().unwrap(), <[String; 0]>::default());
 
     let error = repo.open_job_worktree(&world.home().join("x"), "prodigy/x/job").unwrap_err();
     assert_snapshot!(error, @"there is no branch `prodigy/x/job`");
@@ -100,7 +100,7 @@ fn removing_keeps_commits_that_are_nowhere_else() {
     tree.snapshot().unwrap();
     repo.remove_job_worktree(&job_path(&world), BRANCH, false).unwrap();
     assert!(!job_path(&world).exists());
-    assert_eq!(repo.branch(BRANCH).unwrap().as_deref(), Some(&*tip));
+    assert_eq!(repo.branch_tip(BRANCH).unwrap().as_deref(), Some(&*tip));
     assert_eq!(world.git(&["worktree", "list", "--porcelain"]).matches("worktree ").count(), 1);
     let left = fs::read_dir(job_path(&world).parent().unwrap()).unwrap().count();
     assert_eq!(left, 0);
@@ -108,7 +108,7 @@ fn removing_keeps_commits_that_are_nowhere_else() {
     repo.open_job_worktree(&job_path(&world), BRANCH).unwrap();
     world.git(&["merge", "--quiet", "--ff-only", BRANCH]);
     repo.remove_job_worktree(&job_path(&world), BRANCH, true).unwrap();
-    assert_eq!(repo.branch(BRANCH).unwrap(), Some(tip));
+    assert_eq!(repo.branch_tip(BRANCH).unwrap(), Some(tip));
 
     repo.open_job_worktree(&job_path(&world), BRANCH).unwrap();
     repo.remove_job_worktree(&job_path(&world), BRANCH, false).unwrap();
@@ -139,7 +139,7 @@ fn a_branch_of_a_job_does_not_count_as_merged() {
     world.git(&["branch", "prodigy/j1/item-001", &tip]);
     world.git(&["branch", "prodigy/j2/job", &tip]);
     repo.remove_job_worktree(&job_path(&world), BRANCH, false).unwrap();
-    assert_eq!(repo.branch(BRANCH).unwrap(), Some(tip));
+    assert_eq!(repo.branch_tip(BRANCH).unwrap(), Some(tip));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn everything_is_committed_without_hooks_and_only_if_there_is_something() {
     fs::write(index_lock, "").unwrap();
     let commit = tree.commit_all("-m\n# kept as it is").unwrap();
     assert_eq!(commit, Some(tree.head().unwrap()));
-    assert_eq!(tree.has_uncommitted().unwrap(), <[String; 0]>::default());
+    assert_eq!(tree.uncommitted_paths().unwrap(), <[String; 0]>::default());
     let message = agent(&world, tree.path(), &["log", "-1", "--format=%B"]);
     assert_eq!(message.trim_end(), "-m\n# kept as it is");
     assert!(!proof.exists(), "a hook ran");
@@ -244,12 +244,12 @@ fn work_on_another_branch_is_adopted_unless_commits_would_be_dropped() {
     let tip = commit(&world, tree.path(), "a", "1");
     assert_eq!(tree.adopt_head().unwrap(), Some(tip.clone()));
     assert_eq!(tree.checked_out().unwrap().as_deref(), Some(BRANCH));
-    assert_eq!(repo.branch(BRANCH).unwrap(), Some(tip.clone()));
+    assert_eq!(repo.branch_tip(BRANCH).unwrap(), Some(tip.clone()));
 
     agent(&world, tree.path(), &["switch", "--quiet", "--detach", "HEAD~1"]);
     commit(&world, tree.path(), "b", "2");
     assert_eq!(tree.adopt_head().unwrap(), None);
-    assert_eq!(repo.branch(BRANCH).unwrap(), Some(tip));
+    assert_eq!(repo.branch_tip(BRANCH).unwrap(), Some(tip));
 }
 
 #[test]
@@ -303,12 +303,12 @@ fn a_directory_elsewhere_is_not_a_place_for_a_step() {
     let (_, tree) = job_tree(&world);
     let inner = tree.path().join("inner");
     fs::create_dir(&inner).unwrap();
-    tree.check_place(tree.path()).unwrap();
-    tree.check_place(&inner).unwrap();
+    tree.verify_location(tree.path()).unwrap();
+    tree.verify_location(&inner).unwrap();
     let link = tree.path().join("link");
     std::os::unix::fs::symlink(world.repo(), &link).unwrap();
     for elsewhere in [world.repo(), link] {
-        let error = shown(&world, &tree.check_place(&elsewhere).unwrap_err());
+        let error = shown(&world, &tree.verify_location(&elsewhere).unwrap_err());
         assert!(error.contains("is not in the worktree `$ROOT/home/worktrees/"), "{error}");
     }
 }

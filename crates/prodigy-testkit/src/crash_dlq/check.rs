@@ -11,9 +11,10 @@ use crate::{
     TestEnv,
     killing::{CrashTrial, check_processes},
     ledger,
-    remains::check_remains,
+    remains::check_failed_work,
     repository::{
-        check_agrees, check_branch, check_checkout, check_refs, check_worktrees, shown, subjects,
+        check_branch, check_checkout, check_command_succeeds, check_refs, check_worktrees,
+        commit_subjects, file_on_main,
     },
 };
 
@@ -26,8 +27,8 @@ pub(super) fn check_now(
     let world = &trial.world;
     let journal = trial.records(job);
     let story = DlqJournal::read(&journal)?;
-    check_remains(world, &journal, |item| {
-        cases.iter().find(|case| case.id() == item).map(|case| case.lost())
+    check_failed_work(world, &journal, |item| {
+        cases.iter().find(|case| case.id() == item).map(|case| case.failed_item_work())
     })?;
     entries::check(&entries::read(world, job)?, &story)?;
     check_ledger(world, &story)?;
@@ -46,7 +47,8 @@ pub(super) fn check_now(
 
 /// Checks that everything that ran is in the journal.
 fn check_ledger(world: &TestEnv, story: &DlqJournal) -> Result<(), String> {
-    let text = fs::read_to_string(super::trial::ledger(world).join("ledger")).unwrap_or_default();
+    let text =
+        fs::read_to_string(super::trial::attempt_log_dir(world).join("ledger")).unwrap_or_default();
     for (item, traces) in ledger::read(&text)? {
         let known = story.items.get(&item).map(|life| &life.attempts);
         for attempt in traces.starts {
@@ -90,7 +92,7 @@ pub(super) fn check_end(
             return Err(format!("{} ended wrong: {life:?}", case.id()));
         }
     }
-    let pieces: Vec<_> = cases.iter().map(|case| case.piece(!case.stays_dead())).collect();
+    let pieces: Vec<_> = cases.iter().map(|case| case.item_commit(!case.stays_dead())).collect();
     check_branch(world, &pieces)?;
     check_reduce(world, cases.len(), &story)?;
     let moves = world.git(&["reflog", "show", "--format=%H", "HEAD"]);
@@ -102,16 +104,20 @@ pub(super) fn check_end(
     // A branch is left of an item that is dead now, a worktree of one that ever was.
     check_refs(world, |branch| {
         let item = branch.strip_prefix(&own);
-        item.is_some_and(|item| names(&story, item, DlqItemHistory::is_dead))
+        item.is_some_and(|item| matches_item_name(&story, item, DlqItemHistory::is_dead))
     })?;
-    check_worktrees(world, |name| names(&story, name, |life| life.deaths > 0))?;
-    check_agrees(world, &["verify", job])?;
-    check_agrees(world, &["dlq", "fsck", job, "--dry-run"])?;
+    check_worktrees(world, |name| matches_item_name(&story, name, |life| life.deaths > 0))?;
+    check_command_succeeds(world, &["verify", job])?;
+    check_command_succeeds(world, &["dlq", "fsck", job, "--dry-run"])?;
     Ok(story)
 }
 
 /// Returns whether a name is that of an item that is so; what was put aside may have a suffix.
-fn names(story: &DlqJournal, name: &str, is_so: impl Fn(&DlqItemHistory) -> bool) -> bool {
+fn matches_item_name(
+    story: &DlqJournal,
+    name: &str,
+    is_so: impl Fn(&DlqItemHistory) -> bool,
+) -> bool {
     let items = story.items.iter();
     items.filter(|(_, life)| is_so(life)).any(|(id, _)| name.contains(id.as_str()))
 }
@@ -120,8 +126,8 @@ fn names(story: &DlqJournal, name: &str, is_so: impl Fn(&DlqItemHistory) -> bool
 fn check_reduce(world: &TestEnv, items: usize, story: &DlqJournal) -> Result<(), String> {
     let lines = story.reduced.iter().map(|successful| format!("{successful} of {items}\n"));
     let expected: String = lines.collect();
-    let found = shown(world, "reduced.txt").unwrap_or_default();
-    let commits = subjects(world).get("reduced").copied().unwrap_or_default();
+    let found = file_on_main(world, "reduced.txt").unwrap_or_default();
+    let commits = commit_subjects(world).get("reduced").copied().unwrap_or_default();
     if found == expected && usize::try_from(commits) == Ok(story.reduced.len()) {
         return Ok(());
     }

@@ -21,19 +21,19 @@ pub(super) struct EntrySnapshot {
 
 /// Reads the dead letters of a job, each of which must be there once, in the list and as a whole.
 pub(super) fn read(world: &TestEnv, job: &str) -> Result<BTreeMap<String, EntrySnapshot>, String> {
-    let entries = parsed(&seen(world, &["dlq", "export", job, "--all"])?)?;
+    let entries = parse_entries(&run_prodigy(world, &["dlq", "export", job, "--all"])?)?;
     check_list(world, job, &entries)?;
     Ok(entries)
 }
 
 /// Reads dead letters, one on each line.
-pub(super) fn parsed(text: &str) -> Result<BTreeMap<String, EntrySnapshot>, String> {
+pub(super) fn parse_entries(text: &str) -> Result<BTreeMap<String, EntrySnapshot>, String> {
     let mut entries = BTreeMap::new();
     for line in text.lines() {
         let value: Value = serde_json::from_str(line)
             .map_err(|error| format!("`dlq export` prints {line:?}: {error}"))?;
         let id = self::text(&value, "item_id");
-        if entries.insert(id.clone(), EntrySnapshot::of(&value)).is_some() {
+        if entries.insert(id.clone(), EntrySnapshot::from_json(&value)).is_some() {
             return Err(format!("{id} has two entries"));
         }
     }
@@ -46,7 +46,7 @@ fn check_list(
     job: &str,
     entries: &BTreeMap<String, EntrySnapshot>,
 ) -> Result<(), String> {
-    let said = seen(world, &["dlq", "list", job, "--all", "--json", "--limit", "100000"])?;
+    let said = run_prodigy(world, &["dlq", "list", job, "--all", "--json", "--limit", "100000"])?;
     let document: Value = serde_json::from_str(&said)
         .map_err(|error| format!("`dlq list` prints {said}: {error}"))?;
     let listed = document.get("entries").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -90,7 +90,7 @@ pub(super) fn check(
 }
 
 impl EntrySnapshot {
-    fn of(value: &Value) -> Self {
+    fn from_json(value: &Value) -> Self {
         let number = |value: Option<&Value>| {
             value.and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok())
         };
@@ -113,7 +113,7 @@ fn text(value: &Value, key: &str) -> String {
     value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn seen(world: &TestEnv, args: &[&str]) -> Result<String, String> {
+fn run_prodigy(world: &TestEnv, args: &[&str]) -> Result<String, String> {
     let seen = world.prodigy(args);
     if seen.code == Some(0) && seen.stderr.is_empty() {
         return Ok(seen.stdout);

@@ -13,4 +13,4 @@ mod tests;
 mod trial;
 mod workflow;
 
-pub use trial::{DlqTrialReport, dlq_trial, dlq_undisturbed};
+pub use trial::{DlqTrialReport, run_dlq_trial, run_dlq_without_kills};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::crash::parsed;
+use crate::crash::parse_journal;
 
 /// The state of a job, read from the journal.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ impl DlqItemHistory {
         self.stage == DlqItemStage::Dead
     }
 
-    fn lose(&mut self) {
+    fn fail_open_attempt(&mut self) {
         self.failures.extend(self.at_work.take());
     }
 
@@ -89,7 +89,7 @@ impl DlqItemHistory {
         match (kind, self.stage) {
             ("agent_started", DlqItemStage::Waiting) => {
                 // An attempt that began and never ended was cut off.
-                self.lose();
+                self.fail_open_attempt();
                 self.attempts.insert(attempt());
                 self.at_work = Some(attempt());
             }
@@ -108,7 +108,7 @@ impl DlqItemHistory {
             ("worktree_merged", DlqItemStage::Waiting) => self.stage = DlqItemStage::Done,
             ("worktree_merged", _) => return Err("was merged although it was over"),
             ("item_dead_lettered", DlqItemStage::Waiting) => {
-                self.lose();
+                self.fail_open_attempt();
                 let reason = record.pointer("/failure/kind").and_then(Value::as_str);
                 reason.unwrap_or_default().clone_into(&mut self.reason);
                 self.deaths += 1;
@@ -131,7 +131,7 @@ impl DlqJournal {
     /// Reads a journal and checks that no item was started, merged or replayed out of turn.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let mut story = Self::default();
-        for record in parsed(text)? {
+        for record in parse_journal(text)? {
             story.add(&record)?;
         }
         Ok(story)

@@ -85,7 +85,8 @@ fn updates_of_the_checkout_without_a_merge_are_told() {
 fn compared(letters: &[&Value], events: &[&str]) -> String {
     let story = DlqJournal::read(&journal(events)).unwrap();
     let text = letters.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    let checked = entries::parsed(&text).and_then(|entries| entries::check(&entries, &story));
+    let checked =
+        entries::parse_entries(&text).and_then(|entries| entries::check(&entries, &story));
     checked.err().unwrap_or_else(|| "fine".to_owned())
 }
 

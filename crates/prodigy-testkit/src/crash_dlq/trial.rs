@@ -63,21 +63,24 @@ pub struct DlqTrialReport {
 }
 
 /// Runs the job and replays its dead letters without killing anything, and checks it.
-pub fn dlq_undisturbed(binary: &Path, items: u32) -> Result<DlqTrialReport, Box<TrialFailure>> {
-    dlq_trial(binary, 0, Duration::ZERO, items)
+pub fn run_dlq_without_kills(
+    binary: &Path,
+    items: u32,
+) -> Result<DlqTrialReport, Box<TrialFailure>> {
+    run_dlq_trial(binary, 0, Duration::ZERO, items)
 }
 
 /// Runs the job and replays its dead letters until none is left that may be, kills the replays at
 /// moments within `span` that `seed` decides, and checks the dead letters after each kill. A
 /// `span` of zero kills nothing.
-pub fn dlq_trial(
+pub fn run_dlq_trial(
     binary: &Path,
     seed: u64,
     span: Duration,
     items: u32,
 ) -> Result<DlqTrialReport, Box<TrialFailure>> {
     let world = TestEnv::with_repo(binary);
-    let path = ledger(&world);
+    let path = attempt_log_dir(&world);
     fs::create_dir(&path).unwrap();
     let world = world.env("LEDGER", &path.to_string_lossy());
     let cases = workflow::cases(items);
@@ -90,22 +93,22 @@ pub fn dlq_trial(
         .with_bursts()
         .with_records(KINDS);
     match run(&mut trial, span, &base, &cases) {
-        Ok((story, replay)) => Ok(survived(&trial, &story, replay)),
-        Err(message) => Err(Box::new(trial.broken(message))),
+        Ok((story, replay)) => Ok(trial_report(&trial, &story, replay)),
+        Err(message) => Err(Box::new(trial.fail(message))),
     }
 }
 
 /// Returns where the items write down what they do.
-pub(super) fn ledger(world: &TestEnv) -> PathBuf {
+pub(super) fn attempt_log_dir(world: &TestEnv) -> PathBuf {
     world.root().join("ledger")
 }
 
-fn survived(trial: &CrashTrial, story: &DlqJournal, replay: Duration) -> DlqTrialReport {
+fn trial_report(trial: &CrashTrial, story: &DlqJournal, replay: Duration) -> DlqTrialReport {
     let count = |of: fn(&DlqItemHistory) -> usize| {
         u32::try_from(story.items.values().map(of).sum::<usize>()).unwrap()
     };
     DlqTrialReport {
-        survived: trial.survived(),
+        survived: trial.report(),
         replay,
         deaths: story.items.values().map(|life| life.deaths).sum(),
         replays: story.items.values().map(|life| life.replays).sum(),
@@ -122,21 +125,21 @@ fn run(
 ) -> Result<(DlqJournal, Duration), String> {
     // The run before the first replay is the business of another trial; now and then it is
     // killed all the same, because what it leaves is what is replayed.
-    let first = if trial.pick(4) == 0 { span } else { Duration::ZERO };
-    let job = trial.until_done(first, |trial, job| match trial.records(job).as_str() {
+    let first = if trial.random_below(4) == 0 { span } else { Duration::ZERO };
+    let job = trial.run_to_completion(first, |trial, job| match trial.records(job).as_str() {
         "" => Ok(()),
         _ => check_now(trial, job, cases).map(drop),
     })?;
     let most = KILLS.end() - KILLS.start() + 1;
-    let mut kills_left = if span.is_zero() { 0 } else { KILLS.start() + trial.pick(most) };
+    let mut kills_left = if span.is_zero() { 0 } else { KILLS.start() + trial.random_below(most) };
     let mut replay = None;
     for _ in 0..MOST_REPLAYS {
         let story = check_now(trial, &job, cases)?;
-        let Some(args) = next(trial, &job, &story, cases) else {
+        let Some(args) = next_command(trial, &job, &story, cases) else {
             return Ok((check_end(trial, &job, base, cases)?, replay.unwrap_or_default()));
         };
         let args: Vec<_> = args.iter().map(String::as_str).collect();
-        let kill = (kills_left > 0).then(|| trial.moment(span));
+        let kill = (kills_left > 0).then(|| trial.kill_point(span));
         let began = Instant::now();
         match trial.start(&args, kill)? {
             None => kills_left -= 1,
@@ -153,7 +156,7 @@ fn run(
 }
 
 /// Returns what is started next; nothing once the job is over and all is replayed that may be.
-fn next(
+fn next_command(
     trial: &mut CrashTrial,
     job: &str,
     story: &DlqJournal,
@@ -167,19 +170,19 @@ fn next(
     if left.is_empty() {
         return (!story.is_over).then(|| words(&["resume", job, "-y"]));
     }
-    if !story.is_over && trial.pick(3) == 0 {
+    if !story.is_over && trial.random_below(3) == 0 {
         return Some(words(&["resume", job, "-y"]));
     }
     let mut args = words(&["dlq", "retry", job, "-y"]);
-    if trial.pick(4) == 0 {
+    if trial.random_below(4) == 0 {
         args.push("--rerun-reduce".to_owned());
     }
-    if trial.pick(3) > 0 && left.iter().any(|(_, life)| !life.is_refused()) {
+    if trial.random_below(3) > 0 && left.iter().any(|(_, life)| !life.is_refused()) {
         return Some(args);
     }
-    let sure = usize::try_from(trial.pick(left.len() as u64)).unwrap_or_default();
+    let sure = usize::try_from(trial.random_below(left.len() as u64)).unwrap_or_default();
     for (at, (id, life)) in left.iter().enumerate() {
-        if at != sure && trial.pick(2) == 0 {
+        if at != sure && trial.random_below(2) == 0 {
             continue;
         }
         if life.is_refused() {

@@ -103,7 +103,7 @@ impl DlqCase {
     }
 
     /// Returns what of it must be in `main`, or must not.
-    pub(super) fn piece(self, is_done: bool) -> ItemCommit {
+    pub(super) fn item_commit(self, is_done: bool) -> ItemCommit {
         let number = self.number;
         ItemCommit {
             id: self.id(),
@@ -115,7 +115,7 @@ impl DlqCase {
     }
 
     /// Returns what it leaves when it dies.
-    pub(super) fn lost(self) -> FailedItemWork {
+    pub(super) fn failed_item_work(self) -> FailedItemWork {
         let number = self.number;
         let note = || (format!("own/{number}.note"), format!("note {number}\n"));
         FailedItemWork {

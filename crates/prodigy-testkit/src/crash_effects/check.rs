@@ -8,14 +8,14 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    trial::outside,
-    workflow::{EffectCase, lasting},
+    trial::effects_file,
+    workflow::{EffectCase, permanent_effects},
 };
 use crate::{
     TestEnv,
-    crash::parsed,
+    crash::parse_journal,
     killing::{CrashTrial, check_processes},
-    repository::check_agrees,
+    repository::check_command_succeeds,
 };
 
 /// The state of a job, read from the journal.
@@ -44,7 +44,7 @@ impl EffectJournal {
     /// Reads a journal.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let mut told = Self::default();
-        for record in parsed(text)? {
+        for record in parse_journal(text)? {
             let text =
                 |key: &str| record.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
             let (item, key) = (text("item_id"), text("key"));
@@ -82,7 +82,7 @@ impl EffectJournal {
 /// Checks what must hold at any moment, and returns what the journal says.
 pub(super) fn check_now(trial: &CrashTrial, job: &str) -> Result<EffectJournal, String> {
     let told = EffectJournal::read(&trial.records(job))?;
-    let text = fs::read_to_string(outside(&trial.world)).unwrap();
+    let text = fs::read_to_string(effects_file(&trial.world)).unwrap();
     check_made(&text, job, &told)?;
     Ok(told)
 }
@@ -90,7 +90,9 @@ pub(super) fn check_now(trial: &CrashTrial, job: &str) -> Result<EffectJournal, 
 /// Checks that nothing was changed twice, and nothing before there was a record of it.
 fn check_made(text: &str, job: &str, told: &EffectJournal) -> Result<(), String> {
     let own = format!("{job}:");
-    for (change, keys) in made(text).into_iter().filter(|(change, _)| change.starts_with(&own)) {
+    for (change, keys) in
+        effects_made(text).into_iter().filter(|(change, _)| change.starts_with(&own))
+    {
         if keys.len() > 1 {
             return Err(format!("{change} was made {} times", keys.len()));
         }
@@ -102,7 +104,7 @@ fn check_made(text: &str, job: &str, told: &EffectJournal) -> Result<(), String>
 }
 
 /// Returns the changes that were made, with the key of each time.
-fn made(text: &str) -> BTreeMap<&str, Vec<&str>> {
+fn effects_made(text: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut made = BTreeMap::<&str, Vec<&str>>::new();
     for (change, key) in text.lines().filter_map(|line| line.split_once(' ')) {
         made.entry(change).or_default().push(key);
@@ -113,11 +115,11 @@ fn made(text: &str) -> BTreeMap<&str, Vec<&str>> {
 /// Checks that whoever came to the end of its steps made all changes of the workflow of then.
 fn check_passed(passed: &str, text: &str, job: &str, cases: &[EffectCase]) -> Result<(), String> {
     let own = format!("{job}:");
-    let made = made(text);
+    let made = effects_made(text);
     for line in passed.lines().filter(|line| line.starts_with(&own)) {
         let mut words = line.split_whitespace();
         let (who, phase) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let names = lasting(cases, phase).iter().copied().chain(words);
+        let names = permanent_effects(cases, phase).iter().copied().chain(words);
         for name in names {
             if !made.contains_key(format!("{who}{name}").as_str()) {
                 return Err(format!("{who} came to the end of {phase} without {name}"));
@@ -135,13 +137,13 @@ pub(super) fn check_end(
 ) -> Result<EffectJournal, String> {
     let world = &trial.world;
     let told = check_now(trial, job)?;
-    let text = fs::read_to_string(outside(world)).unwrap();
+    let text = fs::read_to_string(effects_file(world)).unwrap();
     let passed = fs::read_to_string(world.root().join("ledger/passed")).unwrap_or_default();
     check_passed(&passed, &text, job, cases)?;
-    let made = made(&text);
+    let made = effects_made(&text);
     let is_made = |who: &str, name: &str| made.contains_key(format!("{job}:{who}:{name}").as_str());
     let phases: &[&str] = if cases.is_empty() { &["steps"] } else { &["setup", "reduce"] };
-    for name in phases.iter().flat_map(|phase| lasting(cases, phase)) {
+    for name in phases.iter().flat_map(|phase| permanent_effects(cases, phase)) {
         if !is_made("workflow", name) {
             return Err(format!("{name} was never made"));
         }
@@ -155,13 +157,13 @@ pub(super) fn check_end(
         }
     }
     check_processes(world)?;
-    check_agrees(world, &["verify", job])?;
+    check_command_succeeds(world, &["verify", job])?;
     if cases.is_empty() {
         return Ok(told);
     }
     // What a run that was killed did not get to list is listed by whoever looks.
-    check_agrees(world, &["dlq", "list", job, "--all"])?;
-    check_agrees(world, &["dlq", "fsck", job, "--dry-run"])?;
+    check_command_succeeds(world, &["dlq", "list", job, "--all"])?;
+    check_command_succeeds(world, &["dlq", "fsck", job, "--dry-run"])?;
     Ok(told)
 }
 

@@ -12,4 +12,4 @@ mod check;
 mod trial;
 mod workflow;
 
-pub use trial::{EffectTrialReport, effects_trial, effects_undisturbed};
+pub use trial::{EffectTrialReport, run_effects_trial, run_effects_without_kills};

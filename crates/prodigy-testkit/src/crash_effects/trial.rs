@@ -48,18 +48,18 @@ pub struct EffectTrialReport {
 }
 
 /// Runs the job without killing anything, and checks it.
-pub fn effects_undisturbed(
+pub fn run_effects_without_kills(
     binary: &Path,
     items: u32,
 ) -> Result<EffectTrialReport, Box<TrialFailure>> {
-    effects_trial(binary, 1, Duration::ZERO, items)
+    run_effects_trial(binary, 1, Duration::ZERO, items)
 }
 
 /// Runs the job, checks and replays its dead letters until only those are left that need a
 /// person, kills prodigy on the way at moments within `span` that `seed` decides, inserts and
 /// removes steps of the workflow in between, and checks after each kill what was changed
 /// outside. A `span` of zero kills and changes nothing.
-pub fn effects_trial(
+pub fn run_effects_trial(
     binary: &Path,
     seed: u64,
     span: Duration,
@@ -69,7 +69,7 @@ pub fn effects_trial(
     let ledger = world.root().join("ledger");
     fs::create_dir(&ledger).unwrap();
     fs::write(ledger.join("make"), PROGRAM).unwrap();
-    fs::write(outside(&world), "").unwrap();
+    fs::write(effects_file(&world), "").unwrap();
     let world = world.env("LEDGER", &ledger.to_string_lossy());
     let cases = if seed.is_multiple_of(STEPS_EVERY) { Vec::new() } else { workflow::cases(items) };
     let file = ledger.join("effects.yml");
@@ -81,25 +81,25 @@ pub fn effects_trial(
     let began = Instant::now();
     match course.run(span) {
         Ok((told, run)) => Ok(EffectTrialReport {
-            survived: course.trial.survived(),
+            survived: course.trial.report(),
             run: run.saturating_duration_since(began),
             made: u32::try_from(lines(&course.trial.world).len()).unwrap(),
             unknown: u32::try_from(told.dead.len()).unwrap(),
             changed: course.changed,
             refused: course.refused,
         }),
-        Err(message) => Err(Box::new(course.trial.broken(message))),
+        Err(message) => Err(Box::new(course.trial.fail(message))),
     }
 }
 
 /// Returns the file that the steps add to.
-pub(super) fn outside(world: &TestEnv) -> PathBuf {
+pub(super) fn effects_file(world: &TestEnv) -> PathBuf {
     world.root().join("ledger/outside")
 }
 
 /// Returns the changes that were made, one line each.
 fn lines(world: &TestEnv) -> Vec<String> {
-    fs::read_to_string(outside(world)).unwrap().lines().map(str::to_owned).collect()
+    fs::read_to_string(effects_file(world)).unwrap().lines().map(str::to_owned).collect()
 }
 
 /// A trial that is under way.
@@ -117,23 +117,25 @@ impl EffectTrial {
     fn run(&mut self, span: Duration) -> Result<(EffectJournal, Instant), String> {
         let mut variant = WorkflowVariant::first(&mut self.trial, &self.cases);
         fs::write(&self.file, &variant.text).unwrap();
-        let mut kills_left = if span.is_zero() { 0 } else { 1 + self.trial.pick(MOST_KILLS) };
+        let mut kills_left =
+            if span.is_zero() { 0 } else { 1 + self.trial.random_below(MOST_KILLS) };
         let job = self.begin(span, &mut kills_left)?;
         let mut done = Instant::now();
         for _ in 0..MOST_STARTS {
             let told = check_now(&self.trial, &job)?;
-            let Some(mut args) = self.next(&job, &told) else {
+            let Some(mut args) = self.next_command(&job, &told) else {
                 return Ok((check_end(&self.trial, &job, &self.cases)?, done));
             };
             let takes_current = args.iter().any(|word| matches!(word.as_str(), "resume" | "retry"));
-            let is_changed = takes_current && !span.is_zero() && self.trial.pick(2) == 0;
-            let other = is_changed.then(|| variant.changed(&mut self.trial, &self.cases));
+            let is_changed = takes_current && !span.is_zero() && self.trial.random_below(2) == 0;
+            let other =
+                is_changed.then(|| variant.with_changed_steps(&mut self.trial, &self.cases));
             if let Some(other) = &other {
                 fs::write(&self.file, &other.text).unwrap();
                 args.push("--use-current-workflow".to_owned());
             }
             let args: Vec<_> = args.iter().map(String::as_str).collect();
-            let kill = (kills_left > 0).then(|| self.trial.moment(span / 2));
+            let kill = (kills_left > 0).then(|| self.trial.kill_point(span / 2));
             match self.trial.start(&args, kill)?.map(|status| (status, status.code())) {
                 None => kills_left -= 1,
                 // What cannot be checked stays unknown, and `dlq check` says so.
@@ -163,7 +165,7 @@ impl EffectTrial {
             let job = self.trial.next_job();
             let file = self.file.to_string_lossy().into_owned();
             let args = ["run", &file, "-y", "--job-id", &job];
-            let kill = (*kills_left > 0).then(|| self.trial.moment(span));
+            let kill = (*kills_left > 0).then(|| self.trial.kill_point(span));
             match self.trial.start(&args, kill)? {
                 None => *kills_left -= 1,
                 Some(status) if matches!(status.code(), Some(0 | 1)) => {}
@@ -176,7 +178,7 @@ impl EffectTrial {
     }
 
     /// Returns what is started next; nothing once only a person can decide what is left.
-    fn next(&mut self, job: &str, told: &EffectJournal) -> Option<Vec<String>> {
+    fn next_command(&mut self, job: &str, told: &EffectJournal) -> Option<Vec<String>> {
         let words =
             |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let is_open = |case: &EffectCase| told.is_open(&case.id());
@@ -185,16 +187,16 @@ impl EffectTrial {
             told.dead.contains(&case.id()) && (case.can_check || !is_open(case))
         };
         let left: Vec<String> = self.cases.iter().filter(is_left).map(|case| case.id()).collect();
-        if !told.is_over && (left.is_empty() || self.trial.pick(2) == 0) {
+        if !told.is_over && (left.is_empty() || self.trial.random_below(2) == 0) {
             let mut args = words(&["resume", job, "-y"]);
             args.extend((!self.cases.is_empty()).then(|| "--no-dlq".to_owned()));
             return Some(args);
         }
         let first = left.first()?;
         let is_unknown = self.cases.iter().any(|case| is_left(&case) && is_open(case));
-        if is_unknown && self.trial.pick(3) > 0 {
+        if is_unknown && self.trial.random_below(3) > 0 {
             let all = words(&["dlq", "check", job]);
-            let is_all = self.trial.pick(2) == 0;
+            let is_all = self.trial.random_below(2) == 0;
             return Some(if is_all { all } else { words(&["dlq", "check", job, first]) });
         }
         if let Some(id) = left.iter().find(|id| told.quarantined.contains(*id)) {
@@ -203,7 +205,7 @@ impl EffectTrial {
         // The check of a step is asked once more before it is run, so nobody has to look first.
         let mut args = words(&["dlq", "retry", job, "-y", "--reason=it was looked at"]);
         for (at, id) in left.iter().enumerate() {
-            if at == 0 || self.trial.pick(2) == 0 {
+            if at == 0 || self.trial.random_below(2) == 0 {
                 args.extend(words(&["--force", id]));
             }
         }

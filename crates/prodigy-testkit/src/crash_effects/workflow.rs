@@ -45,7 +45,7 @@ impl EffectCase {
     }
 
     /// Returns where it fails once.
-    fn how(self) -> &'static str {
+    fn failure_point(self) -> &'static str {
         match self.number % 6 {
             2 => "before",
             4 | 5 => "after",
@@ -60,7 +60,7 @@ pub(super) fn cases(items: u32) -> Vec<EffectCase> {
 }
 
 /// The changes that every job makes, whatever its workflow is changed to, by phase.
-pub(super) fn lasting(cases: &[EffectCase], phase: &str) -> &'static [&'static str] {
+pub(super) fn permanent_effects(cases: &[EffectCase], phase: &str) -> &'static [&'static str] {
     match phase {
         "steps" => &["one", "two", "three"],
         "setup" => &["begin"],
@@ -85,21 +85,21 @@ pub(super) struct WorkflowVariant {
 impl WorkflowVariant {
     /// Returns the workflow as a job begins with it; without items it has steps only.
     pub(super) fn first(trial: &mut CrashTrial, cases: &[EffectCase]) -> Self {
-        Self::with(trial, cases, Extras::new())
+        Self::build(trial, cases, Extras::new())
     }
 
     /// Returns the workflow with steps inserted and removed.
-    pub(super) fn changed(&self, trial: &mut CrashTrial, cases: &[EffectCase]) -> Self {
+    pub(super) fn with_changed_steps(&self, trial: &mut CrashTrial, cases: &[EffectCase]) -> Self {
         let mut extras = self.extras.clone();
-        let number = trial.pick(4);
+        let number = trial.random_below(4);
         if !extras.insert(number) {
             extras.remove(&number);
         }
-        Self::with(trial, cases, extras)
+        Self::build(trial, cases, extras)
     }
 
-    fn with(trial: &mut CrashTrial, cases: &[EffectCase], extras: Extras) -> Self {
-        let own = |name: &str, number: u32| make(name, number, "none", true, "");
+    fn build(trial: &mut CrashTrial, cases: &[EffectCase], extras: Extras) -> Self {
+        let own = |name: &str, number: u32| effect_step(name, number, "none", true, "");
         if cases.is_empty() {
             let steps = vec![own("one", 3), own("two", 4), own("three", 9)];
             let text = list(trial, "steps", steps, &extras);
@@ -110,7 +110,7 @@ impl WorkflowVariant {
                       env: { N: \"${item.n}\" }\n";
         let of_item = |kind: &str| {
             let when = format!("  when: item.kind == '{kind}'\n");
-            let text = make("item", 0, "${item.how}", kind == "checked", &when);
+            let text = effect_step("item", 0, "${item.how}", kind == "checked", &when);
             text.replace("N: 0", "N: \"${item.n}\"")
         };
         let items = vec![of_item("checked"), of_item("unchecked"), commit.to_owned()];
@@ -125,7 +125,7 @@ impl WorkflowVariant {
         text += "  input:\n    items:\n";
         for case in cases {
             let kind = if case.can_check { "checked" } else { "unchecked" };
-            let (number, how) = (case.number, case.how());
+            let (number, how) = (case.number, case.failure_point());
             writeln!(text, "      - {{n: {number}, kind: {kind}, how: {how}}}").unwrap();
         }
         Self { text, extras }
@@ -133,7 +133,7 @@ impl WorkflowVariant {
 }
 
 /// Returns a step that makes a change.
-fn make(name: &str, number: u32, how: &str, can_check: bool, more: &str) -> String {
+fn effect_step(name: &str, number: u32, how: &str, can_check: bool, more: &str) -> String {
     let check = if can_check { format!("  check: {CHECK}\n") } else { String::new() };
     format!(
         "- shell: {MAKE}\n  effects: external\n{check}{more}  \
@@ -146,15 +146,15 @@ fn make(name: &str, number: u32, how: &str, can_check: bool, more: &str) -> Stri
 fn list(trial: &mut CrashTrial, phase: &str, steps: Vec<String>, extras: &Extras) -> String {
     let mut steps = steps;
     for number in extras {
-        let at = trial.pick(steps.len() as u64 + 1);
+        let at = trial.random_below(steps.len() as u64 + 1);
         let id = format!("  id: {phase}-{number}\n");
         let id = if number % 2 == 0 { id.as_str() } else { "" };
-        let extra = make(&format!("{phase}-{number}"), 1, "none", true, id);
+        let extra = effect_step(&format!("{phase}-{number}"), 1, "none", true, id);
         steps.insert(usize::try_from(at).unwrap(), extra);
     }
-    for _ in 0..trial.pick(3) {
-        let at = trial.pick(steps.len() as u64 + 1);
-        let pad = format!("- shell: 'sleep 0.0{}'\n", trial.pick(4));
+    for _ in 0..trial.random_below(3) {
+        let at = trial.random_below(steps.len() as u64 + 1);
+        let pad = format!("- shell: 'sleep 0.0{}'\n", trial.random_below(4));
         steps.insert(usize::try_from(at).unwrap(), pad);
     }
     let names: Vec<String> = extras.iter().map(|number| format!("{phase}-{number}")).collect();

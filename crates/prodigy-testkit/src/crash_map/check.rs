@@ -10,10 +10,10 @@ use crate::{
     TestEnv,
     killing::{CrashTrial, check_processes},
     ledger::{self, AttemptLog},
-    remains::{check_kept, check_remains},
+    remains::{check_failed_work, check_kept_work},
     repository::{
-        ItemCommit, check_agrees, check_branch, check_checkout, check_refs, check_worktrees, shown,
-        subjects,
+        ItemCommit, check_branch, check_checkout, check_command_succeeds, check_refs,
+        check_worktrees, commit_subjects, file_on_main,
     },
 };
 
@@ -28,18 +28,18 @@ pub(super) fn check(
     let account = MapJournal::read(&trial.records(job))?;
     account.check(works)?;
     check_lost(trial, job, works)?;
-    check_branch(world, &pieces(works, &account))?;
+    check_branch(world, &item_commits(works, &account))?;
     check_reduce(world, works.len(), &account)?;
-    let ledger = fs::read_to_string(super::trial::ledger(world).join("ledger"));
+    let ledger = fs::read_to_string(super::trial::attempt_log_dir(world).join("ledger"));
     check_ledger(&ledger::read(&ledger.unwrap_or_default())?, trial.kills)?;
     check_checkout(world, base, 1)?;
     let own = format!("{job}/");
     check_refs(world, |branch| {
-        branch.strip_prefix(&own).is_some_and(|item| names_dead(item, &account, works))
+        branch.strip_prefix(&own).is_some_and(|item| is_failed_item_name(item, &account, works))
     })?;
-    check_worktrees(world, |name| names_dead(name, &account, works))?;
+    check_worktrees(world, |name| is_failed_item_name(name, &account, works))?;
     check_processes(world)?;
-    check_agrees(world, &["verify", job])?;
+    check_command_succeeds(world, &["verify", job])?;
     Ok(account)
 }
 
@@ -48,13 +48,17 @@ pub(super) fn check(
 fn check_lost(trial: &CrashTrial, job: &str, works: &[MapCase]) -> Result<(), String> {
     let journal = trial.records(job);
     let of = |item: &str| works.iter().find(|work| work.id() == item);
-    check_remains(&trial.world, &journal, |item| of(item).and_then(|work| work.lost()))?;
-    check_kept(&trial.world, &journal, |item| of(item).and_then(|work| work.left()))
+    check_failed_work(&trial.world, &journal, |item| {
+        of(item).and_then(|work| work.failed_item_work())
+    })?;
+    check_kept_work(&trial.world, &journal, |item| {
+        of(item).and_then(|work| work.uncommitted_file())
+    })
 }
 
 /// Returns what of the items must be in `main`.
-pub(super) fn pieces(works: &[MapCase], account: &MapJournal) -> Vec<ItemCommit> {
-    works.iter().map(|work| work.piece(!account.is_dead(&work.id()))).collect()
+pub(super) fn item_commits(works: &[MapCase], account: &MapJournal) -> Vec<ItemCommit> {
+    works.iter().map(|work| work.item_commit(!account.is_dead(&work.id()))).collect()
 }
 
 /// Checks that no attempt ran too often. A kill may cut off an attempt and so allow one more.
@@ -74,8 +78,8 @@ fn check_ledger(items: &BTreeMap<String, AttemptLog>, kills: u32) -> Result<(), 
 fn check_reduce(world: &TestEnv, items: usize, account: &MapJournal) -> Result<(), String> {
     let (successful, _, _) = account.totals();
     let expected = format!("{successful} of {items}\n");
-    let found = shown(world, "reduced.txt").unwrap_or_default();
-    let commits = subjects(world).get("reduced").copied().unwrap_or_default();
+    let found = file_on_main(world, "reduced.txt").unwrap_or_default();
+    let commits = commit_subjects(world).get("reduced").copied().unwrap_or_default();
     if found == expected && commits == 1 {
         return Ok(());
     }
@@ -103,7 +107,7 @@ pub(super) fn check_killed(
 }
 
 /// Returns whether a name is that of a failed item; what was put aside may have a suffix.
-fn names_dead(name: &str, account: &MapJournal, works: &[MapCase]) -> bool {
+fn is_failed_item_name(name: &str, account: &MapJournal, works: &[MapCase]) -> bool {
     let ids = works.iter().map(|work| work.id()).filter(|id| account.is_dead(id));
     ids.into_iter().any(|id| name.contains(&id))
 }

@@ -12,7 +12,7 @@ impl CheckoutContents {
     /// Reads everything, without git writing anything back.
     pub(super) fn read(world: &TestEnv) -> Self {
         let mut parts = BTreeMap::new();
-        files(&world.repo(), "", &mut parts);
+        collect_files(&world.repo(), "", &mut parts);
         for name in ["index", "HEAD", "ORIG_HEAD", "MERGE_HEAD", "logs/HEAD", "logs/refs/stash"] {
             parts.insert(
                 name.to_owned(),
@@ -47,7 +47,7 @@ impl CheckoutContents {
 }
 
 /// Adds the files below a directory with their permissions; `.git` belongs to git.
-fn files(directory: &Path, prefix: &str, parts: &mut BTreeMap<String, Vec<u8>>) {
+fn collect_files(directory: &Path, prefix: &str, parts: &mut BTreeMap<String, Vec<u8>>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         if name == ".git" {
@@ -56,7 +56,7 @@ fn files(directory: &Path, prefix: &str, parts: &mut BTreeMap<String, Vec<u8>>) 
         // A file that is gone again is a change that the next look does not need.
         let Ok(metadata) = entry.path().symlink_metadata() else { continue };
         if metadata.is_dir() {
-            files(&entry.path(), &format!("{name}/"), parts);
+            collect_files(&entry.path(), &format!("{name}/"), parts);
         } else {
             let mut bytes = format!("{:o}\n", metadata.permissions().mode()).into_bytes();
             bytes.extend(fs::read(entry.path()).unwrap_or_default());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::workflow::{ATTEMPTS, MapCase, MapFault};
-use crate::crash::parsed;
+use crate::crash::parse_journal;
 
 /// The events of the journal, counted.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ struct MapItemHistory {
 impl MapJournal {
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let mut account = Self::default();
-        for record in parsed(text)? {
+        for record in parse_journal(text)? {
             account.add(&record);
         }
         Ok(account)
@@ -134,7 +134,7 @@ impl MapItemHistory {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::workflow::works, *};
+    use super::{super::workflow::map_cases, *};
 
     /// Makes a journal of events; `event item` or only `event`.
     fn said(events: &[&str]) -> String {
@@ -149,7 +149,7 @@ mod tests {
             }
             text = format!("{text}{record}\n");
         }
-        let works: Vec<_> = works(1).collect();
+        let works: Vec<_> = map_cases(1).collect();
         let checked = MapJournal::read(&text).and_then(|account| account.check(&works));
         checked.err().unwrap_or_else(|| "fine".to_owned())
     }

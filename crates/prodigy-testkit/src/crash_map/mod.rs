@@ -14,5 +14,5 @@ mod tests;
 mod trial;
 mod workflow;
 
-pub use scale::{ScaleReport, scale};
-pub use trial::{MapTrialReport, map_trial, map_undisturbed};
+pub use scale::{ScaleReport, run_scale_trial};
+pub use trial::{MapTrialReport, run_map_trial, run_map_without_kills};

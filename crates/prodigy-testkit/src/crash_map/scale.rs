@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{check::pieces, checkout::CheckoutContents, journal::MapJournal, workflow};
+use super::{check::item_commits, checkout::CheckoutContents, journal::MapJournal, workflow};
 use crate::{
     TestEnv,
     killing::{TrialFailure, check_processes},
-    ledger::most_at_once,
-    repository::{check_agrees, check_branch, check_refs, check_worktrees},
+    ledger::max_concurrency,
+    repository::{check_branch, check_command_succeeds, check_refs, check_worktrees},
 };
 
 const JOB: &str = "scale";
@@ -35,7 +35,11 @@ pub struct ScaleReport {
 
 /// Runs a large job without `-y`, checks that it changes nothing in the user's checkout, merges
 /// it with the command that prodigy prints, and checks every item.
-pub fn scale(binary: &Path, items: u32, slots: u32) -> Result<ScaleReport, Box<TrialFailure>> {
+pub fn run_scale_trial(
+    binary: &Path,
+    items: u32,
+    slots: u32,
+) -> Result<ScaleReport, Box<TrialFailure>> {
     let world = TestEnv::with_repo(binary);
     let ledger = world.root().join("ledger");
     fs::create_dir(&ledger).unwrap();
@@ -48,8 +52,8 @@ pub fn scale(binary: &Path, items: u32, slots: u32) -> Result<ScaleReport, Box<T
 }
 
 fn run(world: &TestEnv, output: &Path, items: u32, slots: u32) -> Result<ScaleReport, String> {
-    let (text, works) = workflow::large(items, slots);
-    furnish(world, &text);
+    let (text, works) = workflow::large_workflow(items, slots);
+    populate_checkout(world, &text);
     let before = CheckoutContents::read(world);
     let (duration, looks) = job(world, output, &before, items)?;
     before.check_same(&CheckoutContents::read(world))?;
@@ -59,19 +63,19 @@ fn run(world: &TestEnv, output: &Path, items: u32, slots: u32) -> Result<ScaleRe
     check_refs(world, |branch| branch == format!("{JOB}/job"))?;
     check_worktrees(world, |name| name == "job")?;
     check_processes(world)?;
-    merge(world, output)?;
-    check_branch(world, &pieces(&works, &account))?;
+    run_printed_merge(world, output)?;
+    check_branch(world, &item_commits(&works, &account))?;
     let ledger = fs::read_to_string(world.root().join("ledger/ledger")).unwrap_or_default();
-    let most_at_once = most_at_once(&ledger);
+    let most_at_once = max_concurrency(&ledger);
     if most_at_once > slots {
         return Err(format!("{most_at_once} items were at work at once, not {slots}"));
     }
-    check_agrees(world, &["verify", JOB])?;
+    check_command_succeeds(world, &["verify", JOB])?;
     Ok(ScaleReport { duration, most_at_once, looks })
 }
 
 /// Gives the user something to lose: a stash, a changed file, untracked and ignored files.
-fn furnish(world: &TestEnv, text: &str) {
+fn populate_checkout(world: &TestEnv, text: &str) {
     world.write("scale.yml", text);
     world.write(".gitignore", "*.tmp\n");
     world.commit_all("workflow");
@@ -116,7 +120,7 @@ fn job(
 }
 
 /// Runs the command that prodigy printed, as a person would.
-fn merge(world: &TestEnv, output: &Path) -> Result<(), String> {
+fn run_printed_merge(world: &TestEnv, output: &Path) -> Result<(), String> {
     let text = fs::read_to_string(output).unwrap_or_default();
     let printed = text.split('`').find(|words| words.starts_with("git merge "));
     let command = printed.ok_or("no command to merge was printed")?;

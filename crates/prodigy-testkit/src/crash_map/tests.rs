@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{map_trial, map_undisturbed, scale};
+use super::{run_map_trial, run_map_without_kills, run_scale_trial};
 use crate::crash::tests::program;
 
 /// Does what the workflow says, one item after the other, and knows nothing of crashes.
@@ -70,7 +70,7 @@ const ITEMS: u32 = 8;
 /// Returns what a trial that kills nothing says about a program.
 fn said(text: &str) -> String {
     let (_directory, path) = program(text);
-    map_undisturbed(&path, ITEMS)
+    run_map_without_kills(&path, ITEMS)
         .err()
         .map_or_else(|| "survived".to_owned(), |broken| broken.message)
 }
@@ -133,7 +133,7 @@ fn what_is_left_over_is_noticed() {
 fn a_program_that_knows_nothing_of_crashes_does_not_survive() {
     let (_directory, path) = program(SOUND);
     let broken =
-        (0..5).find_map(|seed| map_trial(&path, seed, Duration::from_millis(150), ITEMS).err());
+        (0..5).find_map(|seed| run_map_trial(&path, seed, Duration::from_millis(150), ITEMS).err());
     assert!(broken.is_some());
 }
 
@@ -142,7 +142,7 @@ fn a_checkout_that_is_touched_before_the_merge_is_noticed() {
     let touching =
         SOUND.replace("record job_started", "record job_started; echo x > mine.txt; sleep 5");
     let (_directory, path) = program(&touching);
-    let broken = map_trial(&path, 1, Duration::from_secs(1), ITEMS).unwrap_err();
+    let broken = run_map_trial(&path, 1, Duration::from_secs(1), ITEMS).unwrap_err();
     assert_eq!(
         broken.message.split(':').next(),
         Some("the user's checkout changed before the merge")
@@ -153,7 +153,9 @@ fn a_checkout_that_is_touched_before_the_merge_is_noticed() {
 fn scaled(of: &str, with: &str) -> String {
     assert!(SOUND.contains(of), "{of}");
     let (_directory, path) = program(&SOUND.replace(of, with));
-    scale(&path, ITEMS, 2).err().map_or_else(|| "survived".to_owned(), |broken| broken.message)
+    run_scale_trial(&path, ITEMS, 2)
+        .err()
+        .map_or_else(|| "survived".to_owned(), |broken| broken.message)
 }
 
 #[test]

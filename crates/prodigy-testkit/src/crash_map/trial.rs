@@ -60,43 +60,47 @@ pub struct MapTrialReport {
 }
 
 /// Runs the job once without killing it, checks it, and returns how long it took.
-pub fn map_undisturbed(binary: &Path, items: u32) -> Result<MapTrialReport, Box<TrialFailure>> {
-    map_trial(binary, 0, Duration::ZERO, items)
+pub fn run_map_without_kills(
+    binary: &Path,
+    items: u32,
+) -> Result<MapTrialReport, Box<TrialFailure>> {
+    run_map_trial(binary, 0, Duration::ZERO, items)
 }
 
 /// Runs the job, kills it at moments within `span` that `seed` decides, resumes it until it is
 /// done, and checks what became of each item. A `span` of zero kills nothing.
-pub fn map_trial(
+pub fn run_map_trial(
     binary: &Path,
     seed: u64,
     span: Duration,
     items: u32,
 ) -> Result<MapTrialReport, Box<TrialFailure>> {
     let world = TestEnv::with_repo(binary);
-    let path = ledger(&world);
+    let path = attempt_log_dir(&world);
     fs::create_dir(&path).unwrap();
     let world = world.env("LEDGER", &path.to_string_lossy());
     world.write("map.yml", workflow::text(items, !seed.is_multiple_of(3)));
     world.commit_all("workflow");
     let base = world.git(&["rev-parse", "HEAD"]);
-    let works: Vec<_> = workflow::works(items).collect();
+    let works: Vec<_> = workflow::map_cases(items).collect();
     let mut trial = CrashTrial::new(world, "map.yml", seed)
         .limit(Duration::from_secs(60) + LIMIT_PER_ITEM * items)
         .with_bursts()
         .with_records(KINDS)
         .without_replays();
-    let done = trial.until_done(span, |trial, job| check::check_killed(trial, job, &base, &works));
+    let done =
+        trial.run_to_completion(span, |trial, job| check::check_killed(trial, job, &base, &works));
     let checked = done.and_then(|job| check::check(&trial, &job, &base, &works));
     let account = match checked {
         Ok(account) => account,
-        Err(message) => return Err(Box::new(trial.broken(message))),
+        Err(message) => return Err(Box::new(trial.fail(message))),
     };
     let (successful, dead, poison) = account.totals();
     let opened = account.opened;
-    Ok(MapTrialReport { survived: trial.survived(), successful, dead, poison, opened })
+    Ok(MapTrialReport { survived: trial.report(), successful, dead, poison, opened })
 }
 
 /// Returns where the items write down what they do.
-pub(super) fn ledger(world: &TestEnv) -> PathBuf {
+pub(super) fn attempt_log_dir(world: &TestEnv) -> PathBuf {
     world.root().join("ledger")
 }

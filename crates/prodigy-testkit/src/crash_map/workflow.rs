@@ -109,7 +109,7 @@ impl MapCase {
     }
 
     /// Returns what of it must be in `main`, or must not.
-    pub(super) fn piece(self, is_done: bool) -> ItemCommit {
+    pub(super) fn item_commit(self, is_done: bool) -> ItemCommit {
         let number = self.number;
         ItemCommit {
             id: self.id(),
@@ -128,7 +128,7 @@ impl MapCase {
 
 impl MapCase {
     /// Returns what it leaves if it fails for good; only one that always fails does.
-    pub(super) fn lost(self) -> Option<FailedItemWork> {
+    pub(super) fn failed_item_work(self) -> Option<FailedItemWork> {
         let number = self.number;
         (self.kind == MapFault::Never).then(|| FailedItemWork {
             uncommitted: (format!("own/{number}.txt"), format!("first {number}\n")),
@@ -139,7 +139,7 @@ impl MapCase {
 
 impl MapCase {
     /// Returns the file, and its text, that it leaves uncommitted if it succeeds.
-    pub(super) fn left(self) -> Option<(String, String)> {
+    pub(super) fn uncommitted_file(self) -> Option<(String, String)> {
         let number = self.number;
         let left = || (format!("own/{number}.left"), format!("left {number}\n"));
         (self.kind == MapFault::Loose).then(left)
@@ -147,7 +147,7 @@ impl MapCase {
 }
 
 /// Returns the items of a job of this size.
-pub(super) fn works(items: u32) -> impl Iterator<Item = MapCase> {
+pub(super) fn map_cases(items: u32) -> impl Iterator<Item = MapCase> {
     (1..=items).map(move |number| MapCase { number, kind: kind(number), items })
 }
 
@@ -166,7 +166,7 @@ fn kind(number: u32) -> MapFault {
 /// are kept.
 pub(super) fn text(items: u32, keeps: bool) -> String {
     let mut text = TEXT.replace("PRESERVE", if keeps { "failed" } else { "never" });
-    for work in works(items) {
+    for work in map_cases(items) {
         let kind = match work.kind {
             MapFault::Plain => "plain",
             MapFault::Once => "once",
@@ -200,10 +200,10 @@ map:
 "#;
 
 /// Returns a workflow with so many items, so many of them at once, that all succeed.
-pub(super) fn large(items: u32, slots: u32) -> (String, Vec<MapCase>) {
+pub(super) fn large_workflow(items: u32, slots: u32) -> (String, Vec<MapCase>) {
     let mut text = LARGE.replace("SLOTS", &slots.to_string());
     let works: Vec<_> =
-        works(items).map(|work| MapCase { kind: MapFault::Plain, ..work }).collect();
+        map_cases(items).map(|work| MapCase { kind: MapFault::Plain, ..work }).collect();
     for work in &works {
         writeln!(text, "      - {{n: {}}}", work.number).unwrap();
     }
@@ -216,11 +216,11 @@ mod tests {
 
     #[test]
     fn there_are_items_of_every_kind() {
-        let of = |kind| works(200).filter(|work| work.kind == kind).count();
+        let of = |kind| map_cases(200).filter(|work| work.kind == kind).count();
         assert_eq!((of(MapFault::Plain), of(MapFault::Once), of(MapFault::Never)), (140, 15, 22));
         assert_eq!((of(MapFault::Loose), of(MapFault::Agent)), (13, 10));
-        assert_eq!(works(200).next().unwrap().id(), "item-001");
-        assert_eq!(works(1000).next().unwrap().id(), "item-0001");
+        assert_eq!(map_cases(200).next().unwrap().id(), "item-001");
+        assert_eq!(map_cases(1000).next().unwrap().id(), "item-0001");
         assert!(TEXT.contains(&format!("max_attempts: {ATTEMPTS}\n")));
     }
 }

@@ -4,14 +4,14 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::Value;
 
-use super::workflow::{Files, OF_THE_USER, after, before};
+use super::workflow::{Files, OF_THE_USER, files_after, files_before};
 use crate::{TestEnv, killing::check_processes};
 
 /// Checks that every file of the checkout is whole: as it was before, as the job leaves it, or
 /// the user's.
 pub(super) fn check_files(world: &TestEnv, files: u32) -> Result<(), String> {
-    let (old, new) = (before(files), after(files));
-    for (path, text) in checkout(&world.repo()) {
+    let (old, new) = (files_before(files), files_after(files));
+    for (path, text) in checkout_files(&world.repo()) {
         let is_known = path.starts_with(OF_THE_USER)
             || ["README.md", "merge.yml", "make.sh"].contains(&path.as_str())
             || old.get(&path) == Some(&text)
@@ -42,12 +42,12 @@ pub(super) fn check_end(
     if !status.is_empty() {
         return Err(format!("the user's checkout is not clean:\n{status}"));
     }
-    let mut found = checkout(&world.repo());
+    let mut found = checkout_files(&world.repo());
     found.retain(|path, _| !["README.md", "merge.yml", "make.sh"].contains(&path.as_str()));
     let of_user: BTreeSet<String> =
         found.keys().filter(|path| path.starts_with(OF_THE_USER)).cloned().collect();
     found.retain(|path, _| !path.starts_with(OF_THE_USER));
-    if found != after(files) {
+    if found != files_after(files) {
         return Err("the checkout is not what the job has made".to_owned());
     }
     if of_user != *commits {
@@ -121,7 +121,7 @@ fn check_journal(records: &str) -> Result<(), String> {
 }
 
 /// Returns the files of a checkout.
-fn checkout(root: &Path) -> Files {
+fn checkout_files(root: &Path) -> Files {
     let mut found = Files::new();
     let mut waiting = vec![root.to_owned()];
     while let Some(directory) = waiting.pop() {

@@ -11,4 +11,4 @@ mod check;
 mod trial;
 mod workflow;
 
-pub use trial::{MergeTrialReport, merge_trial, merge_undisturbed};
+pub use trial::{MergeTrialReport, run_merge_trial, run_merge_without_kills};

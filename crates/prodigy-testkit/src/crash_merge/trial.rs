@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{
     check::{check_end, check_files},
-    workflow::{OF_THE_USER, WORKFLOW, before, script},
+    workflow::{OF_THE_USER, WORKFLOW, files_before, script},
 };
 use crate::{
     TestEnv,
@@ -76,21 +76,24 @@ struct MergeTrial {
 }
 
 /// Runs the job without killing anything, and checks it.
-pub fn merge_undisturbed(binary: &Path, files: u32) -> Result<MergeTrialReport, Box<TrialFailure>> {
-    merge_trial(binary, 0, Duration::ZERO, files)
+pub fn run_merge_without_kills(
+    binary: &Path,
+    files: u32,
+) -> Result<MergeTrialReport, Box<TrialFailure>> {
+    run_merge_trial(binary, 0, Duration::ZERO, files)
 }
 
 /// Runs the job, kills prodigy at moments up to `span` after the update of the checkout began,
 /// resumes it until it is done, and checks the checkout after each kill and in the end. A
 /// `span` of zero kills nothing.
-pub fn merge_trial(
+pub fn run_merge_trial(
     binary: &Path,
     seed: u64,
     span: Duration,
     files: u32,
 ) -> Result<MergeTrialReport, Box<TrialFailure>> {
     let world = TestEnv::with_repo(binary);
-    for (path, text) in before(files) {
+    for (path, text) in files_before(files) {
         world.write(&path, text);
     }
     world.write("merge.yml", WORKFLOW);
@@ -101,24 +104,25 @@ pub fn merge_trial(
     let mut merge = MergeTrial { trial, files, commits, in_update, in_repair };
     match merge.run(span) {
         Ok(()) => Ok(MergeTrialReport {
-            survived: merge.trial.survived(),
+            survived: merge.trial.report(),
             update: merge.update_time(),
             in_update: merge.in_update,
             in_repair: merge.in_repair,
             commits: merge.commits.len(),
             is_restored: merge.is_restored(),
         }),
-        Err(message) => Err(Box::new(merge.trial.broken(message))),
+        Err(message) => Err(Box::new(merge.trial.fail(message))),
     }
 }
 
 impl MergeTrial {
     fn run(&mut self, span: Duration) -> Result<(), String> {
-        let is_busy = !span.is_zero() && self.trial.pick(3) == 0;
-        let mut kills_left = if span.is_zero() { 0 } else { 1 + self.trial.pick(MOST_KILLS) };
+        let is_busy = !span.is_zero() && self.trial.random_below(3) == 0;
+        let mut kills_left =
+            if span.is_zero() { 0 } else { 1 + self.trial.random_below(MOST_KILLS) };
         let mut args = vec!["run", "merge.yml", "-y", "--job-id", "job"];
         for _ in 0..MOST_STARTS {
-            let kill = (kills_left > 0).then(|| self.moment(&args, span, is_busy));
+            let kill = (kills_left > 0).then(|| self.kill_point(&args, span, is_busy));
             let end = if is_busy {
                 self.start_beside_user(&args, kill)?
             } else {
@@ -127,7 +131,7 @@ impl MergeTrial {
             check_files(&self.trial.world, self.files)?;
             match end {
                 // One that was killed right after its end has nothing left to resume.
-                Some(status) if status.success() || self.has_told("job_completed") => {
+                Some(status) if status.success() || self.has_record("job_completed") => {
                     return check_end(&self.trial.world, "job", self.files, &self.commits);
                 }
                 // A user who commits all the time may be in the way; nothing is staged then.
@@ -153,22 +157,22 @@ impl MergeTrial {
     /// Returns when the next start is killed: in the update of the checkout, often when the
     /// files are about to take their places or right after the branch has moved, right after a
     /// record around it, or, if it resumes, perhaps while it recovers from the last kill.
-    fn moment(&mut self, args: &[&str], span: Duration, is_busy: bool) -> KillPoint {
+    fn kill_point(&mut self, args: &[&str], span: Duration, is_busy: bool) -> KillPoint {
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
-        let delay = Duration::from_micros(self.trial.pick(micros));
-        if args.first() == Some(&"resume") && self.trial.pick(2) == 0 {
+        let delay = Duration::from_micros(self.trial.random_below(micros));
+        if args.first() == Some(&"resume") && self.trial.random_below(2) == 0 {
             return KillPoint::Elapsed(delay * 2);
         }
-        match self.trial.pick(6) {
+        match self.trial.random_below(6) {
             5 => {
-                let at = usize::try_from(self.trial.pick(AROUND.len() as u64)).unwrap();
+                let at = usize::try_from(self.trial.random_below(AROUND.len() as u64)).unwrap();
                 let (kind, nth) = *AROUND.get(at).unwrap();
                 KillPoint::Record { kind, nth, delay: Duration::ZERO }
             }
             // A user who commits moves the branch, too.
             0 if !is_busy => KillPoint::Change { path: BRANCH },
             0..=2 => {
-                let delay = Duration::from_micros(self.trial.pick(micros / 5 + 1));
+                let delay = Duration::from_micros(self.trial.random_below(micros / 5 + 1));
                 KillPoint::File { path: PLAN, delay }
             }
             _ => KillPoint::Record { kind: UPDATE, nth: 1, delay },
@@ -209,7 +213,7 @@ impl MergeTrial {
     /// that is not there any more, as git advises, and commit.
     fn act_as_user(&mut self) -> Result<(), String> {
         let lock = self.trial.world.repo().join(".git/index.lock");
-        match self.trial.pick(3) {
+        match self.trial.random_below(3) {
             0 => return Ok(()),
             1 if lock.exists() => fs::remove_file(&lock).unwrap(),
             _ if lock.exists() => return Ok(()),
@@ -226,12 +230,12 @@ impl MergeTrial {
     /// Damages the journal at the record with which the merge begins, in a third of the trials,
     /// and repairs it, killing that once, perhaps. Returns how often it was killed.
     fn damage_and_repair(&mut self) -> Result<u64, String> {
-        let is_over = self.has_told("worktree_merged");
-        if is_over || !self.has_begun() || self.trial.pick(3) != 0 {
+        let is_over = self.has_record("worktree_merged");
+        if is_over || !self.has_begun() || self.trial.random_below(3) != 0 {
             return Ok(0);
         }
-        damage(&self.trial.world);
-        let delay = Duration::from_micros(self.trial.pick(30_000));
+        damage_journal(&self.trial.world);
+        let delay = Duration::from_micros(self.trial.random_below(30_000));
         let is_killed =
             self.trial.start(&["repair", "job"], Some(KillPoint::Elapsed(delay)))?.is_none();
         self.in_repair += u32::from(is_killed);
@@ -249,10 +253,10 @@ impl MergeTrial {
     }
 
     fn has_begun(&self) -> bool {
-        self.has_told(UPDATE)
+        self.has_record(UPDATE)
     }
 
-    fn has_told(&self, kind: &str) -> bool {
+    fn has_record(&self, kind: &str) -> bool {
         records(&self.trial.world).iter().any(|record| record["event_type"] == kind)
     }
 
@@ -311,7 +315,7 @@ fn user_file(number: usize) -> String {
 }
 
 /// Returns the files of the job's journal, in order.
-fn journal(world: &TestEnv) -> Vec<PathBuf> {
+fn journal_files(world: &TestEnv) -> Vec<PathBuf> {
     let entries = fs::read_dir(world.home().join("events/repo/job")).into_iter().flatten();
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
@@ -322,14 +326,14 @@ fn journal(world: &TestEnv) -> Vec<PathBuf> {
 /// Returns the whole records of the job's journal.
 fn records(world: &TestEnv) -> Vec<Value> {
     let text = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
-    let text: String = journal(world).iter().map(text).collect();
+    let text: String = journal_files(world).iter().map(text).collect();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 /// Damages the last record of an update of the checkout, so that a repair leaves it out.
-fn damage(world: &TestEnv) {
+fn damage_journal(world: &TestEnv) {
     let mark = format!("\"event_type\":\"{UPDATE}\"");
-    for path in journal(world).iter().rev() {
+    for path in journal_files(world).iter().rev() {
         let text = fs::read_to_string(path).unwrap();
         if let Some(at) = text.rfind(&mark) {
             let (head, tail) = text.split_at(at);

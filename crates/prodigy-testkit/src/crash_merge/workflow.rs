@@ -15,28 +15,28 @@ pub(super) const OF_THE_USER: &str = "user-";
 pub(super) type Files = BTreeMap<String, String>;
 
 /// Returns the files that the job finds: `files` to be changed, a third as many to be removed.
-pub(super) fn before(files: u32) -> Files {
+pub(super) fn files_before(files: u32) -> Files {
     let mut found = Files::new();
     for number in 0..files {
-        found.insert(format!("changed/{}/{number}.txt", number % 7), long("old", number));
+        found.insert(format!("changed/{}/{number}.txt", number % 7), long_text("old", number));
         if number % 3 == 0 {
-            found.insert(format!("removed/{number}.txt"), long("old", number));
+            found.insert(format!("removed/{number}.txt"), long_text("old", number));
         }
     }
-    found.insert("turns/into/a-file".to_owned(), long("old", 1));
-    found.insert("into-a-directory".to_owned(), long("old", 2));
+    found.insert("turns/into/a-file".to_owned(), long_text("old", 1));
+    found.insert("into-a-directory".to_owned(), long_text("old", 2));
     found
 }
 
 /// Returns the files that it leaves.
-pub(super) fn after(files: u32) -> Files {
+pub(super) fn files_after(files: u32) -> Files {
     let mut found = Files::new();
     for number in 0..files {
-        found.insert(format!("changed/{}/{number}.txt", number % 7), long("new", number));
-        found.insert(format!("added/{}/{number}.txt", number % 5), long("new", number));
+        found.insert(format!("changed/{}/{number}.txt", number % 7), long_text("new", number));
+        found.insert(format!("added/{}/{number}.txt", number % 5), long_text("new", number));
     }
-    found.insert("turns".to_owned(), long("new", 1));
-    found.insert("into-a-directory/file".to_owned(), long("new", 2));
+    found.insert("turns".to_owned(), long_text("new", 1));
+    found.insert("into-a-directory/file".to_owned(), long_text("new", 2));
     found
 }
 
@@ -57,7 +57,7 @@ pub(super) fn script(files: u32) -> String {
 }
 
 /// Returns a text that takes more than one write.
-fn long(kind: &str, number: u32) -> String {
+fn long_text(kind: &str, number: u32) -> String {
     (0..60).fold(String::new(), |mut text, line| {
         writeln!(text, "line {line} of {kind} file {number}").unwrap();
         text

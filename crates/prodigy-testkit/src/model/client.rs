@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 ///
 /// Only where `/proc` tells who has which connection, i.e. on Linux.
 pub(super) fn kill(peer: SocketAddr) -> bool {
-    let found = socket_at(peer.port()).and_then(|socket| owner(&socket));
+    let found = socket_at(peer.port()).and_then(|socket| socket_owner(&socket));
     found.is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
 }
 
@@ -25,7 +25,7 @@ fn socket_at(port: u16) -> Option<String> {
     })
 }
 
-fn owner(socket: &str) -> Option<Pid> {
+fn socket_owner(socket: &str) -> Option<Pid> {
     fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let files = fs::read_dir(entry.path().join("fd")).ok()?.flatten();

@@ -37,7 +37,7 @@ pub(super) fn read(message: &HttpRequest, at: SystemTime) -> ModelRequest {
     };
     for said in list(body, "messages") {
         match text(said, "role").as_str() {
-            "user" => heard(&mut request, said),
+            "user" => add_user_message(&mut request, said),
             "assistant" => request.begins = false,
             _own => request.system.extend(texts(said, "content")),
         }
@@ -47,7 +47,7 @@ pub(super) fn read(message: &HttpRequest, at: SystemTime) -> ModelRequest {
 
 /// Adds a message of the user, or the tool results that the agent sends in the user's name: these
 /// come with the user's text when a turn that was cut off continues.
-fn heard(request: &mut ModelRequest, said: &Value) {
+fn add_user_message(request: &mut ModelRequest, said: &Value) {
     let is_result = |part: &&Value| text(part, "type") == "tool_result";
     let results = list(said, "content").iter().filter(is_result).count();
     if results > 0 {
@@ -166,7 +166,7 @@ fn message(
         "type": "message",
         "role": "assistant",
         "model": request.model,
-        "content": blocks.iter().map(MessageBlock::whole).collect::<Vec<_>>(),
+        "content": blocks.iter().map(MessageBlock::to_json).collect::<Vec<_>>(),
         "stop_reason": stop,
         "stop_sequence": null,
         "usage": {
@@ -186,7 +186,7 @@ enum MessageBlock {
 
 impl MessageBlock {
     /// Returns all of it.
-    fn whole(&self) -> Value {
+    fn to_json(&self) -> Value {
         match self {
             Self::Text(text) => json!({ "type": "text", "text": text }),
             Self::Call { id, tool, input } => {
@@ -198,9 +198,9 @@ impl MessageBlock {
     /// Returns it as it is begun in a stream: empty.
     fn start(&self) -> Value {
         match self {
-            Self::Text(_) => Self::Text(String::new()).whole(),
+            Self::Text(_) => Self::Text(String::new()).to_json(),
             Self::Call { id, tool, .. } => {
-                Self::Call { id: id.clone(), tool, input: json!({}) }.whole()
+                Self::Call { id: id.clone(), tool, input: json!({}) }.to_json()
             }
         }
     }

@@ -205,7 +205,7 @@ fn answer(
         ModelApi::Messages => messages::read(message, now),
         ModelApi::Responses => responses::read(message, now),
     };
-    let (behaviour, number) = stage.hear(&request, now);
+    let (behaviour, number) = stage.next_behaviour(&request, now);
     let reply = reply(&behaviour, &request.item(), request.results);
     match api {
         ModelApi::Messages => messages::write(connection, &request, reply, number),
@@ -215,7 +215,7 @@ fn answer(
 
 impl ModelServer {
     /// Records a request and returns what is to be done, and which request it is.
-    fn hear(&self, request: &ModelRequest, now: SystemTime) -> (ModelBehaviour, usize) {
+    fn next_behaviour(&self, request: &ModelRequest, now: SystemTime) -> (ModelBehaviour, usize) {
         let mut heard = lock(&self.heard);
         let ModelRequest { session, prompts, begins, .. } = request;
         let behaviour = heard.progress.choose(&self.script, session, prompts, *begins, now);

@@ -73,28 +73,34 @@ pub(super) enum ModelFault {
 /// Returns what a behaviour comes to once `results` tools have been run in the turn.
 pub(super) fn reply(behaviour: &ModelBehaviour, item: &str, results: usize) -> ModelReply {
     match behaviour {
-        ModelBehaviour::Answer(text) => say(ReplyPart::Text(text.clone())),
-        ModelBehaviour::Commit => say(work(item, results)),
-        ModelBehaviour::CommitAs(name) => say(work(name, results)),
+        ModelBehaviour::Answer(text) => single_part_reply(ReplyPart::Text(text.clone())),
+        ModelBehaviour::Commit => single_part_reply(commit_part(item, results)),
+        ModelBehaviour::CommitAs(name) => single_part_reply(commit_part(name, results)),
         ModelBehaviour::Slow(wait) => {
-            ModelReply::Say { parts: vec![work(item, results)], written: 20, wait: *wait }
+            ModelReply::Say { parts: vec![commit_part(item, results)], written: 20, wait: *wait }
         }
-        ModelBehaviour::Edit => say(steps(results, vec![write(item)], "edited")),
+        ModelBehaviour::Edit => {
+            single_part_reply(nth_part(results, vec![write_part(item)], "edited"))
+        }
         ModelBehaviour::Shell(command) => {
-            say(steps(results, vec![ReplyPart::Shell(command.clone())], "done"))
+            single_part_reply(nth_part(results, vec![ReplyPart::Shell(command.clone())], "done"))
         }
         ModelBehaviour::Denied => {
             let asked = vec![ReplyPart::Shell(NOT_ALLOWED.to_owned())];
-            say(steps(results, asked, "I was not allowed to do that, so I left everything alone."))
+            single_part_reply(nth_part(
+                results,
+                asked,
+                "I was not allowed to do that, so I left everything alone.",
+            ))
         }
-        ModelBehaviour::DeniedThenWorks => say(match results.checked_sub(1) {
+        ModelBehaviour::DeniedThenWorks => single_part_reply(match results.checked_sub(1) {
             None => ReplyPart::Shell(NOT_ALLOWED.to_owned()),
-            Some(results) => work(item, results),
+            Some(results) => commit_part(item, results),
         }),
         ModelBehaviour::Kill => ModelReply::Kill,
         ModelBehaviour::Endless => endless(results, 20),
         ModelBehaviour::Costly(written) => endless(results, *written),
-        ModelBehaviour::Structured(value) => say(ReplyPart::Result(value.clone())),
+        ModelBehaviour::Structured(value) => single_part_reply(ReplyPart::Result(value.clone())),
         ModelBehaviour::Huge(paragraphs) => {
             let text = "All work and no play. ".repeat(200);
             let parts = (0..*paragraphs).map(|number| ReplyPart::Text(format!("{number} {text}")));
@@ -108,11 +114,11 @@ pub(super) fn reply(behaviour: &ModelBehaviour, item: &str, results: usize) -> M
         ModelBehaviour::Limit(until) => ModelReply::Fault(ModelFault::Limit(*until)),
         ModelBehaviour::LimitFor(wait) => ModelReply::Fault(ModelFault::Limit(seconds_in(*wait))),
         ModelBehaviour::CommitThenLimit(wait) => match results {
-            0 | 1 => say(work(item, results)),
+            0 | 1 => single_part_reply(commit_part(item, results)),
             _ => ModelReply::Fault(ModelFault::Limit(seconds_in(*wait))),
         },
         ModelBehaviour::EditThenLimit(wait) => match results {
-            0 => say(write(item)),
+            0 => single_part_reply(write_part(item)),
             _ => ModelReply::Fault(ModelFault::Limit(seconds_in(*wait))),
         },
         ModelBehaviour::Overloaded => ModelReply::Fault(ModelFault::Overloaded),
@@ -129,23 +135,23 @@ fn seconds_in(wait: Duration) -> u64 {
     (now + wait + Duration::from_millis(999)).as_secs()
 }
 
-fn say(part: ReplyPart) -> ModelReply {
+fn single_part_reply(part: ReplyPart) -> ModelReply {
     ModelReply::Say { parts: vec![part], written: 20, wait: Duration::ZERO }
 }
 
 /// Writes the item's file, commits it, and says so.
-fn work(item: &str, results: usize) -> ReplyPart {
+fn commit_part(item: &str, results: usize) -> ReplyPart {
     // Two programs in one command: a rule that allows both allows them together, too.
     let commit = format!("git add {item}.txt && git commit -q -m 'Work on {item}'");
-    steps(results, vec![write(item), ReplyPart::Shell(commit)], "done")
+    nth_part(results, vec![write_part(item), ReplyPart::Shell(commit)], "done")
 }
 
-fn write(item: &str) -> ReplyPart {
+fn write_part(item: &str) -> ReplyPart {
     ReplyPart::Write(format!("{item}.txt"), format!("{item} is done\n"))
 }
 
 /// Returns the step that comes after so many results; after the last one, the closing words.
-fn steps(results: usize, steps: Vec<ReplyPart>, last: &str) -> ReplyPart {
+fn nth_part(results: usize, steps: Vec<ReplyPart>, last: &str) -> ReplyPart {
     steps.into_iter().nth(results).unwrap_or_else(|| ReplyPart::Text(last.to_owned()))
 }
 

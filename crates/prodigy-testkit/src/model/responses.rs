@@ -34,7 +34,7 @@ pub(super) fn read(message: &HttpRequest, at: SystemTime) -> ModelRequest {
     for said in list(body, "input") {
         match (text(said, "type").as_str(), text(said, "role").as_str()) {
             ("additional_tools", _) => request.tools.extend(names(list(said, "tools"))),
-            ("message", "user") => heard(&mut request, said),
+            ("message", "user") => add_input_item(&mut request, said),
             ("message", "assistant") => request.begins = false,
             ("message", _own) => request.system.extend(texts(said)),
             ("function_call_output" | "custom_tool_call_output", _) => {
@@ -47,7 +47,7 @@ pub(super) fn read(message: &HttpRequest, at: SystemTime) -> ModelRequest {
     request
 }
 
-fn heard(request: &mut ModelRequest, said: &Value) {
+fn add_input_item(request: &mut ModelRequest, said: &Value) {
     let words: Vec<_> = texts(said)
         .into_iter()
         .filter(|text| !OWN_WORDS.iter().any(|own| text.starts_with(own)))
@@ -95,7 +95,7 @@ pub(super) fn write(
         }
         ModelReply::Refuse => {
             let refusal = json!({ "type": "refusal", "refusal": "I cannot help with that." });
-            (vec![said(&refusal, number)], 5)
+            (vec![message_item(&refusal, number)], 5)
         }
         ModelReply::Say { parts, written, wait } => {
             connection.silence(Some(wait))?;
@@ -134,9 +134,9 @@ fn created(number: usize) -> Value {
 /// Returns an item of the answer.
 fn item(part: ReplyPart, request: &ModelRequest, number: usize) -> Value {
     let command = match part {
-        ReplyPart::Text(text) => return words(&text, number),
+        ReplyPart::Text(text) => return text_item(&text, number),
         // A schema is asked for with the request, and the words are the result.
-        ReplyPart::Result(value) => return words(&value.to_string(), number),
+        ReplyPart::Result(value) => return text_item(&value.to_string(), number),
         ReplyPart::Shell(command) => command,
         // Patches have a tool and a language of their own; a command does here.
         ReplyPart::Write(name, content) => format!("printf '%s' '{content}' > '{name}'"),
@@ -150,11 +150,11 @@ fn item(part: ReplyPart, request: &ModelRequest, number: usize) -> Value {
     json!({ "type": "function_call", "call_id": id, "name": "exec_command", "arguments": input })
 }
 
-fn words(text: &str, number: usize) -> Value {
-    said(&json!({ "type": "output_text", "text": text }), number)
+fn text_item(text: &str, number: usize) -> Value {
+    message_item(&json!({ "type": "output_text", "text": text }), number)
 }
 
-fn said(content: &Value, number: usize) -> Value {
+fn message_item(content: &Value, number: usize) -> Value {
     json!({ "type": "message", "role": "assistant", "id": format!("msg_{number}"), "content": [content] })
 }
 

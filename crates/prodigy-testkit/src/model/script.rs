@@ -69,7 +69,7 @@ pub enum ModelBehaviour {
 
 impl ModelBehaviour {
     /// Returns the behaviour with a name, as in `mode=NAME` in a prompt.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "text" => Self::Answer("done".to_owned()),
             "commit" => Self::Commit,
@@ -129,7 +129,7 @@ impl BehaviourSequence {
     }
 
     /// Returns what is done in an item's turn, when `turns` were begun before it.
-    fn at(&self, mut turns: u32, now: SystemTime) -> Option<&ModelBehaviour> {
+    fn behaviour_at(&self, mut turns: u32, now: SystemTime) -> Option<&ModelBehaviour> {
         for (behaviour, until) in &self.0 {
             match until {
                 BehaviourLimit::Times(times) if turns < *times => return Some(behaviour),
@@ -143,7 +143,7 @@ impl BehaviourSequence {
     }
 
     /// Returns what is done now whatever the turn, because only time ends it.
-    fn by_time(&self, now: SystemTime) -> Option<&ModelBehaviour> {
+    fn timed_behaviour(&self, now: SystemTime) -> Option<&ModelBehaviour> {
         match self.0.first() {
             Some((behaviour, BehaviourLimit::Instant(instant))) if now < *instant => {
                 Some(behaviour)
@@ -192,12 +192,12 @@ impl ModelScript {
     }
 
     /// Returns the acts for a prompt and the name under which turns are counted.
-    fn acts(&self, prompt: &str) -> Option<(String, BehaviourSequence)> {
+    fn behaviours_for(&self, prompt: &str) -> Option<(String, BehaviourSequence)> {
         if let Some((text, acts)) = self.rules.iter().find(|(text, _)| prompt.contains(text)) {
             return Some((text.clone(), acts.clone()));
         }
-        let mode = word_behind(prompt, "mode=")?;
-        ModelBehaviour::named(&mode).map(|behaviour| (format!("mode={mode}"), behaviour.into()))
+        let mode = word_after(prompt, "mode=")?;
+        ModelBehaviour::from_name(&mode).map(|behaviour| (format!("mode={mode}"), behaviour.into()))
     }
 }
 
@@ -226,19 +226,19 @@ impl ScriptProgress {
         let (rule, acts) = prompts
             .iter()
             .rev()
-            .find_map(|prompt| script.acts(prompt))
+            .find_map(|prompt| script.behaviours_for(prompt))
             .unwrap_or_else(|| (String::new(), script.otherwise.clone()));
         if let Some(limit) = self.limit(script.window.filter(|_| begins), now) {
             return limit;
         }
-        if let Some(behaviour) = acts.by_time(now) {
+        if let Some(behaviour) = acts.timed_behaviour(now) {
             return behaviour.clone();
         }
         if let (false, Some(behaviour)) = (begins, self.sessions.get(session)) {
             return behaviour.clone();
         }
         let turns = self.begun.entry((rule, item(prompts))).or_default();
-        let behaviour = acts.at(*turns, now).cloned().unwrap_or(ModelBehaviour::Commit);
+        let behaviour = acts.behaviour_at(*turns, now).cloned().unwrap_or(ModelBehaviour::Commit);
         *turns += 1;
         self.sessions.insert(session.to_owned(), behaviour.clone());
         behaviour
@@ -268,12 +268,12 @@ impl ScriptProgress {
 
 /// Returns the item that a conversation is about: the word behind `item=`.
 pub(super) fn item(prompts: &[String]) -> String {
-    let named = prompts.iter().rev().find_map(|prompt| word_behind(prompt, "item="));
+    let named = prompts.iter().rev().find_map(|prompt| word_after(prompt, "item="));
     named.unwrap_or_else(|| "work".to_owned())
 }
 
 /// Returns the word that follows the last such mark in a text.
-fn word_behind(text: &str, mark: &str) -> Option<String> {
+fn word_after(text: &str, mark: &str) -> Option<String> {
     let (_, rest) = text.rsplit_once(mark)?;
     let word: String =
         rest.chars().take_while(|c| c.is_alphanumeric() || "._-".contains(*c)).collect();

@@ -15,7 +15,11 @@ use crate::{config::Config, error::CliError, exit::Exit, output::Console};
 
 /// Returns how an agent is run: as the workflow says, as the configuration says, or as it is
 /// installed.
-pub(super) fn configured(workflow: &Workflow, config: &Config, name: &str) -> Option<AgentConfig> {
+pub(super) fn resolve_agent(
+    workflow: &Workflow,
+    config: &Config,
+    name: &str,
+) -> Option<AgentConfig> {
     let own = workflow.agents.get(name);
     let found = own.or_else(|| config.agents.get(name).map(|found| &found.value));
     found.cloned().or_else(|| AgentConfig::built_in(name))
@@ -23,17 +27,18 @@ pub(super) fn configured(workflow: &Workflow, config: &Config, name: &str) -> Op
 
 /// Returns what the steps ask of agents that cannot do it, also of those that are configured
 /// outside of the workflow.
-pub(super) fn beyond(workflow: &Workflow, config: &Config) -> Vec<Diagnostic> {
-    let config_of = |name: &str| configured(workflow, config, name);
-    let mut found = workflow.beyond_agents(&|name| config_of(name).map(|found| found.kind()));
+pub(super) fn unsupported_options(workflow: &Workflow, config: &Config) -> Vec<Diagnostic> {
+    let config_of = |name: &str| resolve_agent(workflow, config, name);
+    let mut found = workflow.unsupported_options(&|name| config_of(name).map(|found| found.kind()));
     found.extend(workflow.impossible_commits(&config_of));
     found
 }
 
 /// Returns the steps whose agent none of these configurations knows, each agent once.
-pub(super) fn unknown(workflow: &Workflow, configs: &[&Config]) -> Vec<Diagnostic> {
-    let is_known = |name| configs.iter().any(|config| configured(workflow, config, name).is_some());
-    let needed = workflow.agents_needed().into_iter();
+pub(super) fn unknown_agents(workflow: &Workflow, configs: &[&Config]) -> Vec<Diagnostic> {
+    let is_known =
+        |name| configs.iter().any(|config| resolve_agent(workflow, config, name).is_some());
+    let needed = workflow.required_agents().into_iter();
     needed
         .filter(|(name, _)| !is_known(name))
         .map(|(name, step)| {
@@ -51,12 +56,14 @@ fn to_configure(name: &str) -> String {
 }
 
 /// Returns warnings of agents that do not reach their model.
-pub(super) fn cut_off(workflow: &Workflow, config: &Config) -> Vec<Diagnostic> {
-    workflow.cut_off_agents(&|name| configured(workflow, config, name).map(|found| found.kind()))
+pub(super) fn agents_without_network(workflow: &Workflow, config: &Config) -> Vec<Diagnostic> {
+    workflow.agents_without_network(&|name| {
+        resolve_agent(workflow, config, name).map(|found| found.kind())
+    })
 }
 
 /// Says for which agents a budget cannot hold.
-pub(super) fn warn_of_unknown_costs(
+pub(super) fn warn_unpriced_agents(
     workflow: &Workflow,
     configured: &[(&str, AgentConfig)],
     out: &mut Console,
@@ -65,12 +72,9 @@ pub(super) fn warn_of_unknown_costs(
         return;
     }
     for (name, config) in configured {
-        if !config.kind().is_able_to(Ability::Cost) && !config.has_prices() {
-            let help = if config.kind().is_able_to(Ability::Tokens) {
-                "; set `prices` for it"
-            } else {
-                ""
-            };
+        if !config.kind().supports(Ability::Cost) && !config.has_prices() {
+            let help =
+                if config.kind().supports(Ability::Tokens) { "; set `prices` for it" } else { "" };
             out.note(format_args!(
                 "warning: agent `{name}` does not say what it costs, so `budget` does not hold for it{help}"
             ));
@@ -79,15 +83,15 @@ pub(super) fn warn_of_unknown_costs(
 }
 
 /// Returns the agents that the steps name; all of them must be there before anything starts.
-pub(super) fn needed<'w>(
+pub(super) fn required_agents<'w>(
     workflow: &'w Workflow,
     config: &Config,
     env: &[(OsString, OsString)],
 ) -> Result<Vec<(&'w str, AgentConfig)>, CliError> {
     let mut agents = Vec::new();
-    for (name, step) in workflow.agents_needed() {
+    for (name, step) in workflow.required_agents() {
         let label = step_label(step);
-        let Some(found) = configured(workflow, config, name) else {
+        let Some(found) = resolve_agent(workflow, config, name) else {
             let message = format!("no agent named `{name}` is configured, and `{label}` needs it");
             return Err(CliError::new(Exit::Invalid, message).with_hint(to_configure(name)));
         };
@@ -106,7 +110,7 @@ pub(super) fn needed<'w>(
 }
 
 /// Refuses steps that Claude Code would refuse to root, before anything starts.
-pub(super) fn refuse_bypass(
+pub(super) fn reject_bypass_as_root(
     workflow: &Workflow,
     agents: &[(&str, AgentConfig)],
     env: &[(OsString, OsString)],
@@ -120,7 +124,7 @@ pub(super) fn refuse_bypass(
         return Ok(());
     }
     let mut refused: Option<&Step> = None;
-    workflow.each_step(&mut |step| {
+    workflow.visit_steps(&mut |step| {
         if refused.is_none() && is_bypassed(step, agents) && !is_set(&step.env) {
             refused = Some(step);
         }
@@ -144,8 +148,8 @@ fn is_bypassed(step: &Step, agents: &[(&str, AgentConfig)]) -> bool {
 }
 
 /// Returns every agent that is there without a workflow, with the kind that it is.
-pub(super) fn known(config: &Config) -> Vec<(String, AgentConfig)> {
-    let built_in = AgentKind::ALL.iter().map(|kind| kind.word());
+pub(super) fn available_agents(config: &Config) -> Vec<(String, AgentConfig)> {
+    let built_in = AgentKind::ALL.iter().map(|kind| kind.as_str());
     let built_in = built_in.filter(|name| !config.agents.contains_key(*name));
     let built_in =
         built_in.filter_map(|name| Some((name.to_owned(), AgentConfig::built_in(name)?)));

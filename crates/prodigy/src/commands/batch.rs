@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     context, plan,
-    run::{RunRequest, begin, matches},
+    run::{RunRequest, matched_files, start_job},
     spending::SpendingArgs,
     target::MergeTargetArgs,
 };
@@ -99,7 +99,7 @@ pub(crate) enum BatchIsolation {
 
 pub(super) fn run(args: &Cli, command: &BatchArgs, out: &mut Console) -> Result<Exit, CliError> {
     let repo = context::repo(command.path.as_deref())?;
-    if matches(&command.pattern, &repo)?.is_empty() {
+    if matched_files(&command.pattern, &repo)?.is_empty() {
         let message = format!("no file matches `{}`", command.pattern);
         return Err(CliError::new(Exit::Usage, message)
             .with_hint("patterns are relative to the root of the repository"));
@@ -135,7 +135,7 @@ pub(super) fn run(args: &Cli, command: &BatchArgs, out: &mut Console) -> Result<
              and the end of the run says where",
         );
     }
-    begin(args, request, out)
+    start_job(args, request, out)
 }
 
 /// Returns a workflow that runs the command for each file.

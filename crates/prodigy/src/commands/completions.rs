@@ -12,7 +12,7 @@ pub(crate) struct CompletionsArgs {
     shell: clap_complete::Shell,
 }
 
-pub(super) fn run(
+pub(super) fn run_completions(
     _args: &Cli,
     command: &CompletionsArgs,
     out: &mut Console,

@@ -40,7 +40,7 @@ pub(super) fn run(
 ) -> Result<Exit, CliError> {
     let ConfigCommand::Show(show) = command;
     let here = std::env::current_dir().map_err(|error| {
-        CliError::new(Exit::Failure, "cannot tell the current directory").because(error)
+        CliError::new(Exit::Failure, "cannot tell the current directory").with_source(error)
     })?;
     let root = repo_root(&here);
     let config = Config::load(args, root.as_deref())?;
@@ -94,10 +94,10 @@ fn rows(config: &Config) -> Vec<ConfigRow> {
         Durability::Full => "full",
         Durability::Relaxed => "relaxed",
     };
-    let idle = idle_timeout.value.map_or_else(|| "none".to_owned(), exactly);
+    let idle = idle_timeout.value.map_or_else(|| "none".to_owned(), format_exact_duration);
     let mut rows = vec![
         row("home", home, path.clone(), json!(path)),
-        row("grace", grace, exactly(grace.value), json!(grace.value.as_secs_f64())),
+        row("grace", grace, format_exact_duration(grace.value), json!(grace.value.as_secs_f64())),
         row(
             "idle_timeout",
             idle_timeout,
@@ -110,20 +110,20 @@ fn rows(config: &Config) -> Vec<ConfigRow> {
     ];
     let ages = [("dlq", &retention.dlq), ("events", &retention.events), ("logs", &retention.logs)];
     rows.extend(ages.iter().map(|(name, age)| {
-        let shown = age.value.map_or_else(|| "none".to_owned(), exactly);
+        let shown = age.value.map_or_else(|| "none".to_owned(), format_exact_duration);
         let value = json!(age.value.map(|age| age.as_secs_f64()));
         row(&format!("retention.{name}"), age, shown, value)
     }));
     rows.extend(agents.iter().map(|(name, agent)| {
         let (shown, value) = match &agent.value {
             AgentConfig::Claude(claude) => {
-                (claude.command.join(" "), program("claude", &claude.command))
+                (claude.command.join(" "), format_agent_program("claude", &claude.command))
             }
             AgentConfig::Codex(codex) => {
-                (codex.command.join(" "), program("codex", &codex.command))
+                (codex.command.join(" "), format_agent_program("codex", &codex.command))
             }
             AgentConfig::Command(command) => {
-                (command.command.join(" "), program("command", &command.command))
+                (command.command.join(" "), format_agent_program("command", &command.command))
             }
             AgentConfig::Simulated(agent) => {
                 let count = agent.rules.len();
@@ -137,13 +137,13 @@ fn rows(config: &Config) -> Vec<ConfigRow> {
 }
 
 /// Shows an agent that is a program.
-fn program(kind: &str, command: &[String]) -> Value {
+fn format_agent_program(kind: &str, command: &[String]) -> Value {
     json!({"type": kind, "command": command})
 }
 
 /// Shows a duration in full, also one that would be rounded elsewhere.
-fn exactly(value: Duration) -> String {
-    let shown = duration::show(value);
+fn format_exact_duration(value: Duration) -> String {
+    let shown = duration::format(value);
     if duration::parse(&shown) == Ok(value) { shown } else { format!("{}s", value.as_secs_f64()) }
 }
 

@@ -19,7 +19,7 @@ use super::lookup::{job_error, refuse_unbegun};
 pub(crate) use super::repository::layout;
 use crate::{
     cli::Cli,
-    error::{CliError, explained},
+    error::{CliError, error_chain},
     exit::Exit,
     output::one_line,
 };
@@ -28,10 +28,10 @@ use crate::{
 const OTHER_HOME: &str = "set `PRODIGY_HOME` or pass `--home DIR` to use another one";
 
 /// Returns the directory that holds all state.
-pub(crate) fn home(args: &Cli) -> Result<PathBuf, CliError> {
+pub(crate) fn resolve_home(args: &Cli) -> Result<PathBuf, CliError> {
     if let Some(home) = &args.home {
         return std::path::absolute(home).map_err(|error| {
-            CliError::new(Exit::Usage, "the home cannot be made absolute").because(error)
+            CliError::new(Exit::Usage, "the home cannot be made absolute").with_source(error)
         });
     }
     let user = std::env::var_os("HOME").filter(|home| !home.is_empty());
@@ -42,10 +42,10 @@ pub(crate) fn home(args: &Cli) -> Result<PathBuf, CliError> {
 }
 
 /// Returns how prodigy is called so that it uses the same home again.
-pub(crate) fn program(args: &Cli) -> String {
+pub(crate) fn self_command(args: &Cli) -> String {
     let variable = std::env::var_os("PRODIGY_HOME").map(PathBuf::from);
     match &args.home {
-        Some(home) if args.home != variable => format!("prodigy --home {}", quoted(home)),
+        Some(home) if args.home != variable => format!("prodigy --home {}", shell_quote(home)),
         Some(_) | None => "prodigy".to_owned(),
     }
 }
@@ -59,12 +59,12 @@ fn user() -> String {
 }
 
 /// Returns who calls, as git says, or else the system; nobody has proved it.
-pub(crate) fn person(repo: &Repo) -> String {
-    identity::asserted(repo, &user())
+pub(crate) fn actor(repo: &Repo) -> String {
+    identity::asserted_identity(repo, &user())
 }
 
 /// Returns a path as a shell takes it.
-pub(crate) fn quoted(path: &Path) -> String {
+pub(crate) fn shell_quote(path: &Path) -> String {
     let path = path.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "/._-+@".contains(c);
     if !path.is_empty() && path.chars().all(plain) {
@@ -75,12 +75,12 @@ pub(crate) fn quoted(path: &Path) -> String {
 }
 
 /// Returns the home, made and checked for writing.
-pub(crate) fn prepared_home(args: &Cli) -> Result<PathBuf, CliError> {
-    prepared(home(args)?)
+pub(crate) fn ensure_home(args: &Cli) -> Result<PathBuf, CliError> {
+    ensure_home_at(resolve_home(args)?)
 }
 
 /// Returns a home, made and checked for writing.
-pub(crate) fn prepared(home: PathBuf) -> Result<PathBuf, CliError> {
+pub(crate) fn ensure_home_at(home: PathBuf) -> Result<PathBuf, CliError> {
     store::prepare_home(&home).map_err(|error| {
         let shown = store_error(error);
         match shown.hint() {
@@ -96,18 +96,18 @@ pub(crate) fn repo(path: Option<&Path>) -> Result<Repo, CliError> {
     let path = match path {
         Some(path) => path.to_owned(),
         None => std::env::current_dir().map_err(|error| {
-            CliError::new(Exit::Failure, "the current directory is gone").because(error)
+            CliError::new(Exit::Failure, "the current directory is gone").with_source(error)
         })?,
     };
     Repo::discover(&path).map_err(git_error)
 }
 
 /// Returns a job's first record, with where its repository is now.
-pub(crate) fn started(layout: &Layout, job: &JobId) -> Result<JobStarted, CliError> {
+pub(crate) fn job_started(layout: &Layout, job: &JobId) -> Result<JobStarted, CliError> {
     let mut records = JournalReader::open(layout, job).map_err(store_error)?;
     match records.next().transpose().map_err(store_error)?.map(|record| record.event) {
         Some(Event::JobStarted(started)) => {
-            let repository = layout.path_now(&started.repository).map_err(store_error)?;
+            let repository = layout.current_path(&started.repository).map_err(store_error)?;
             Ok(JobStarted { repository, ..*started })
         }
         Some(_) | None => Err(CliError::new(
@@ -119,7 +119,7 @@ pub(crate) fn started(layout: &Layout, job: &JobId) -> Result<JobStarted, CliErr
 }
 
 /// Returns a job of this repository that exists.
-pub(crate) fn existing(layout: &Layout, job: &JobId) -> Result<JobId, CliError> {
+pub(crate) fn require_job(layout: &Layout, job: &JobId) -> Result<JobId, CliError> {
     if layout.events_dir(job).is_dir() {
         refuse_unbegun(layout, job)?;
         return Ok(job.clone());
@@ -138,7 +138,7 @@ pub(crate) fn git_error(error: git::Error) -> CliError {
         git::Error::NotARepository { .. } | git::Error::Bare { .. } | git::Error::NoCommits { .. }
     );
     let exit = if misplaced { Exit::Usage } else { Exit::Failure };
-    let error = CliError::new(exit, explained(&error));
+    let error = CliError::new(exit, error_chain(&error));
     match hint {
         Some(hint) => error.with_hint(hint),
         None => error,
@@ -148,7 +148,7 @@ pub(crate) fn git_error(error: git::Error) -> CliError {
 /// Turns an error of the store into one for people.
 #[expect(clippy::needless_pass_by_value, reason = "this is what `map_err` hands over")]
 pub(crate) fn store_error(error: store::Error) -> CliError {
-    let shown = CliError::new(Exit::Failure, explained(&error));
+    let shown = CliError::new(Exit::Failure, error_chain(&error));
     if let store::Error::OpenHome { path, .. } = &error {
         return shown.with_hint(format!("`chmod go-w {}`", path.display()));
     }

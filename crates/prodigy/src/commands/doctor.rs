@@ -70,11 +70,11 @@ impl DoctorCheck {
 }
 
 pub(super) fn run(args: &Cli, command: &DoctorArgs, out: &mut Console) -> Result<Exit, CliError> {
-    let home = context::home(args)?;
+    let home = context::resolve_home(args)?;
     let mut checks = vec![git_program(), home_directory(&home), disk(&home)];
     checks.extend(repository());
     checks.extend([shell("sh", CheckLevel::Fail), shell("bash", CheckLevel::Warn)]);
-    checks.extend(agents::agents(args));
+    checks.extend(agents::check_agents(args));
     checks.push(sandbox());
     if command.json {
         let document = json!({ "schema_version": 1, "checks": checks });
@@ -105,12 +105,12 @@ fn home_directory(home: &Path) -> DoctorCheck {
         Err(_) if home.symlink_metadata().is_ok() => {
             return check(CheckLevel::Fail, "is a link that leads nowhere");
         }
-        Err(_) if is_writable(existing(home)) => {
+        Err(_) if is_writable(nearest_existing(home)) => {
             return check(CheckLevel::Ok, "is not there yet and will be made");
         }
         Err(_) => return check(CheckLevel::Fail, "is not there and cannot be made"),
     };
-    match fault(home, &metadata) {
+    match home_problem(home, &metadata) {
         Some(fault) => check(CheckLevel::Fail, fault),
         None if metadata.permissions().mode() & 0o077 != 0 => {
             check(CheckLevel::Warn, "can be read by others; `chmod 700` keeps its logs private")
@@ -120,7 +120,7 @@ fn home_directory(home: &Path) -> DoctorCheck {
 }
 
 /// Returns why a home that is there cannot be used.
-fn fault(home: &Path, metadata: &Metadata) -> Option<&'static str> {
+fn home_problem(home: &Path, metadata: &Metadata) -> Option<&'static str> {
     if !metadata.is_dir() {
         return Some("is not a directory");
     }
@@ -137,7 +137,7 @@ fn fault(home: &Path, metadata: &Metadata) -> Option<&'static str> {
 }
 
 /// Returns the nearest directory above that exists.
-fn existing(path: &Path) -> &Path {
+fn nearest_existing(path: &Path) -> &Path {
     path.ancestors().find(|above| above.is_dir()).unwrap_or(path)
 }
 
@@ -146,7 +146,7 @@ fn is_writable(path: &Path) -> bool {
 }
 
 fn disk(home: &Path) -> DoctorCheck {
-    let Ok(seen) = rustix::fs::statvfs(existing(home)) else {
+    let Ok(seen) = rustix::fs::statvfs(nearest_existing(home)) else {
         return DoctorCheck::new(
             CheckLevel::Warn,
             "disk",
@@ -180,7 +180,7 @@ fn repository() -> Vec<DoctorCheck> {
         )),
         Err(error) => checks.push(check(CheckLevel::Fail, error.to_string())),
     }
-    match repo.uncommitted() {
+    match repo.count_uncommitted() {
         Ok(0) => {}
         Ok(count) => {
             let what = if count == 1 { "1 file is" } else { &format!("{count} files are") };

@@ -18,9 +18,9 @@ use self::{
     stats::EventsStatsArgs,
 };
 pub(super) use self::{
-    filter::since,
-    line::brief,
-    list::{FollowError, is_end},
+    filter::parse_since,
+    line::shorten_line,
+    list::{FollowError, is_job_end},
     verbose::EventReporter,
 };
 use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
@@ -86,16 +86,24 @@ pub(super) fn run(args: &Cli, command: &EventsArgs, out: &mut Console) -> Result
     match &command.command {
         None => {
             let how = if command.follow { FollowMode::Follow } else { FollowMode::Once };
-            list(args, command.job.as_ref(), command.filter.read(None)?, how, out)
+            list(args, command.job.as_ref(), command.filter.to_filter(None)?, how, out)
         }
-        Some(EventsCommand::Ls(command)) => {
-            list(args, command.job_id.as_ref(), command.filter.read(None)?, FollowMode::Once, out)
-        }
-        Some(EventsCommand::Follow(command)) => {
-            list(args, command.job_id.as_ref(), command.filter.read(None)?, FollowMode::Follow, out)
-        }
+        Some(EventsCommand::Ls(command)) => list(
+            args,
+            command.job_id.as_ref(),
+            command.filter.to_filter(None)?,
+            FollowMode::Once,
+            out,
+        ),
+        Some(EventsCommand::Follow(command)) => list(
+            args,
+            command.job_id.as_ref(),
+            command.filter.to_filter(None)?,
+            FollowMode::Follow,
+            out,
+        ),
         Some(EventsCommand::Search(command)) => {
-            let filter = command.filter.read(Some(&command.text))?;
+            let filter = command.filter.to_filter(Some(&command.text))?;
             list(args, Some(&command.job), filter, FollowMode::Once, out)
         }
         Some(EventsCommand::Stats(command)) => stats::run(args, command, out),

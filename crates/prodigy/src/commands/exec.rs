@@ -6,7 +6,7 @@ use prodigy_core::event::RunOptions;
 
 use super::{
     context,
-    run::{RunRequest, begin},
+    run::{RunRequest, start_job},
     spending::SpendingArgs,
     target::MergeTargetArgs,
 };
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Cli, command: &ExecArgs, out: &mut Console) -> Result<E
         rehearsal: None,
         into: command.target.into.clone(),
     };
-    begin(args, request, out)
+    start_job(args, request, out)
 }
 
 /// Returns a workflow with the one step in it.

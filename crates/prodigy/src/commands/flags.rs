@@ -126,7 +126,7 @@ const FLAGS: &[FlagEntry] = &[
 ];
 
 /// Returns the flags that hold for a job, for people; that of the merge is not among them.
-pub(super) fn kept(started: &JobStarted) -> Option<String> {
+pub(super) fn kept_flags(started: &JobStarted) -> Option<String> {
     let RunOptions { max_parallel, needs_items, no_wait, fail_on_dlq, budget_usd, yes: _ } =
         started.options;
     let flag = |is_set: bool, flag: &str| is_set.then(|| flag.to_owned());

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 ///
 /// `files` are the variables of `env_files`. Secrets and what is inherited do not count: the
 /// ones must not be guessed from a hash, the other changes all the time.
-pub(super) fn found(
+pub(super) fn fingerprint_environment(
     workflow: &Workflow,
     agents: &[(&str, AgentConfig)],
     base_env: &[(OsString, OsString)],
@@ -32,7 +32,7 @@ pub(super) fn found(
         tools.add(name);
         tools.add(&format!("{config:?}"));
         if let Some(program) = config.program() {
-            tools.add(&identity(program, base_env));
+            tools.add(&program_fingerprint(program, base_env));
         }
     }
     let mut variables = FingerprintHasher::default();
@@ -57,7 +57,7 @@ pub(super) fn found(
 }
 
 /// Returns what tells one version of a program from another without running it.
-fn identity(program: &str, env: &[(OsString, OsString)]) -> String {
+fn program_fingerprint(program: &str, env: &[(OsString, OsString)]) -> String {
     let Some(path) = find_program(program, env) else { return String::new() };
     let path = path.canonicalize().unwrap_or(path);
     let told = path.metadata().map(|data| format!("{} {}", data.size(), data.mtime()));

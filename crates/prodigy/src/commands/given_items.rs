@@ -9,13 +9,15 @@ use std::{
 use prodigy_core::{
     event::{InputOverride, JobMode},
     ids::hex,
-    items::{self, InputFormat, is_path},
+    items::{self, InputFormat, looks_like_path},
     workflow::{Body, MapInput},
 };
 use prodigy_engine::git::{CommittedState, Repo};
 use sha2::{Digest as _, Sha256};
 
-use super::{context::git_error, item_flags::without_items, plan::known, run::RunRequest};
+use super::{
+    context::git_error, item_flags::items_required_error, plan::known_variables, run::RunRequest,
+};
 use crate::{error::CliError, exit::Exit, output::Console};
 
 /// The largest input that is read.
@@ -48,7 +50,7 @@ impl InputArgs {
     pub(super) fn read(&self, mode: JobMode) -> Result<Option<GivenItems>, CliError> {
         let Some(path) = &self.input else { return Ok(None) };
         if mode == JobMode::Sequential {
-            return Err(without_items("--input"));
+            return Err(items_required_error("--input"));
         }
         let is_stdin = path.as_os_str() == "-";
         let name = if is_stdin {
@@ -62,21 +64,25 @@ impl InputArgs {
             let exit = if is_wrong { Exit::Usage } else { Exit::Failure };
             CliError::new(exit, format!("the input `{name}` cannot be read: {error}"))
         };
-        let bytes =
-            if is_stdin { bounded(io::stdin().lock()) } else { File::open(path).and_then(bounded) };
+        let bytes = if is_stdin {
+            read_bounded(io::stdin().lock())
+        } else {
+            File::open(path).and_then(read_bounded)
+        };
         let bytes = bytes.map_err(unreadable)?;
         let unusable = |error: items::Error| {
             CliError::new(Exit::Invalid, format!("the items cannot be had from `{name}`: {error}"))
         };
-        let kind = InputFormat::of_given((!is_stdin).then_some(&**path)).map_err(&unusable)?;
-        items::read(&bytes, kind).map_err(&unusable)?;
+        let kind =
+            InputFormat::from_file_name((!is_stdin).then_some(&**path)).map_err(&unusable)?;
+        items::read_items(&bytes, kind).map_err(&unusable)?;
         let sha256 = hex(&Sha256::digest(&bytes));
         Ok(Some(GivenItems { input: InputOverride { name, kind, sha256 }, bytes }))
     }
 }
 
 /// Reads everything, up to the limit.
-fn bounded(source: impl Read) -> io::Result<Vec<u8>> {
+fn read_bounded(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(LIMIT + 1).read_to_end(&mut bytes)?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length <= LIMIT) {
@@ -104,10 +110,10 @@ pub(super) fn input_file(request: &RunRequest) -> Result<Option<InputFile>, CliE
         MapInput::Items(_) | MapInput::Glob(_) | MapInput::Command(_) => return Ok(None),
     };
     // What the text asks for besides parameters is known once the job runs.
-    let Ok(path) = text.render(&known(request)) else { return Ok(None) };
+    let Ok(path) = text.render(&known_variables(request)) else { return Ok(None) };
     let Some(path) = below_root(&path) else { return Ok(None) };
     let is_there = request.repo.checkout().join(&path).is_file();
-    if request.given.is_some() || is_guess && !is_there && !is_path(&path) {
+    if request.given.is_some() || is_guess && !is_there && !looks_like_path(&path) {
         return Ok(None);
     }
     let state = committed_state(&request.repo, &path)?;

@@ -9,7 +9,7 @@ use std::{
 use prodigy_core::workflow::grammar;
 use prodigy_engine::git::{self, Repo};
 
-use super::context::quoted;
+use super::context::shell_quote;
 use crate::{cli::Cli, config::repo_root, error::CliError, exit::Exit, output::Console};
 
 /// The first workflow.
@@ -46,7 +46,7 @@ pub(super) fn run(_args: &Cli, command: &InitArgs, out: &mut Console) -> Result<
     let top = directory.canonicalize().map_err(|error| {
         let message = format!("cannot use the directory `{}`", directory.display());
         CliError::new(Exit::Usage, message)
-            .because(error)
+            .with_source(error)
             .with_hint("make it first, or leave out `--path` to use the current directory")
     })?;
     let files = files();
@@ -56,12 +56,12 @@ pub(super) fn run(_args: &Cli, command: &InitArgs, out: &mut Console) -> Result<
     for (path, text) in &files {
         write(&top.join(path), text, command.force).map_err(|error| {
             let message = format!("cannot write `{}`", directory.join(path).display());
-            CliError::new(Exit::Failure, message).because(error)
+            CliError::new(Exit::Failure, message).with_source(error)
         })?;
-        out.line(format_args!("wrote {}", shown(directory, path)))?;
+        out.line(format_args!("wrote {}", display_path(directory, path)))?;
     }
     let enter = match &command.path {
-        Some(path) => format!("cd {} && ", quoted(path)),
+        Some(path) => format!("cd {} && ", shell_quote(path)),
         None => String::new(),
     };
     let begin = if repo_root(&top).is_none() {
@@ -104,7 +104,7 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     options.open(path)?.write_all(text.as_bytes())
 }
 
-fn shown(directory: &Path, path: &str) -> String {
+fn display_path(directory: &Path, path: &str) -> String {
     if directory == Path::new(".") {
         path.to_owned()
     } else {

@@ -33,10 +33,10 @@ impl ItemArgs {
     ) -> Result<OptionChanges, CliError> {
         let needs_items = self.no_items.map(|what| what == NoItems::Fail);
         if mode == JobMode::Sequential && needs_items == Some(true) {
-            return Err(without_items("--no-items"));
+            return Err(items_required_error("--no-items"));
         }
         Ok(OptionChanges {
-            max_parallel: at_once(self.max_parallel, mode)?,
+            max_parallel: item_concurrency(self.max_parallel, mode)?,
             needs_items,
             fail_on_dlq: self.fail_on_dlq,
             ..spending.changes()
@@ -45,9 +45,12 @@ impl ItemArgs {
 }
 
 /// Returns how many items are wanted at once; a sequential workflow has none.
-pub(super) fn at_once(wanted: Option<u32>, mode: JobMode) -> Result<Option<NonZeroU32>, CliError> {
+pub(super) fn item_concurrency(
+    wanted: Option<u32>,
+    mode: JobMode,
+) -> Result<Option<NonZeroU32>, CliError> {
     if mode == JobMode::Sequential && wanted.is_some() {
-        return Err(without_items("--max-parallel"));
+        return Err(items_required_error("--max-parallel"));
     }
     Ok(wanted.and_then(NonZeroU32::new))
 }
@@ -62,7 +65,7 @@ pub(crate) enum NoItems {
 }
 
 /// Refuses a flag for a workflow that has no items.
-pub(super) fn without_items(flag: &str) -> CliError {
+pub(super) fn items_required_error(flag: &str) -> CliError {
     let message = format!("`{flag}` is for workflows that have items; this one is sequential");
     CliError::new(Exit::Usage, message).with_hint("leave it out")
 }

@@ -20,10 +20,10 @@ use prodigy_engine::{
 use serde_json::{Value, json};
 
 pub(super) use self::rm::JobRemoval;
-use self::{document::document, next::next};
+use self::{document::document, next::next_command};
 use super::{
     context, flags,
-    lookup::{all, find_job, job_error, layouts, summary},
+    lookup::{all_layouts, find_job, job_error, job_summary, visible_layouts},
     place, repository,
 };
 use crate::{
@@ -32,9 +32,9 @@ use crate::{
     exit::Exit,
     output::{Console, one_line},
     report::{
-        checkout, guarded, kept_work, limited,
-        money::{SpendView, today_usd, total},
-        suspended, warnings,
+        checkout, guarded, kept_work,
+        money::{SpendView, format_cost, spent_today_usd},
+        quota_message, suspended, warnings,
     },
 };
 
@@ -112,14 +112,14 @@ struct JobView {
 }
 
 fn row(layout: &Layout, job: JobId) -> Result<JobView, store::Error> {
-    let (mut summary, status, damage) = summary(layout, &job)?;
+    let (mut summary, status, damage) = job_summary(layout, &job)?;
     if status == JobStatus::Interrupted {
         // The next resume counts what agents used that died with it.
-        let uncounted = AgentRun::all(layout, &job).len();
+        let uncounted = AgentRun::pending_runs(layout, &job).len();
         summary.costs.untold += u64::try_from(uncounted).unwrap_or_default();
     }
     if let Some(started) = &mut summary.started {
-        started.repository = layout.path_now(&started.repository)?;
+        started.repository = layout.current_path(&started.repository)?;
     }
     Ok(JobView { layout: layout.clone(), job, summary, status, damage })
 }
@@ -133,14 +133,18 @@ fn list(args: &Cli, command: &JobsListArgs, out: &mut Console) -> Result<Exit, C
     if !command.all
         && let Ok(repo) = context::repo(None)
     {
-        repository::take_over(&context::home(args)?, &repo, None, command.relocate, out)?;
+        repository::take_over(&context::resolve_home(args)?, &repo, None, command.relocate, out)?;
     }
-    let layouts = if command.all { all(&context::home(args)?)? } else { layouts(args)? };
+    let layouts = if command.all {
+        all_layouts(&context::resolve_home(args)?)?
+    } else {
+        visible_layouts(args)?
+    };
     let mut rows = Vec::new();
     for layout in &layouts {
         for job in layout.jobs().map_err(context::store_error)? {
             if command.here {
-                place::confirm(layout, &job, true, "prodigy jobs", out)?;
+                place::confirm_takeover(layout, &job, true, "prodigy jobs", out)?;
             }
             match row(layout, job.clone()) {
                 Ok(row) => rows.push(row),
@@ -161,7 +165,7 @@ fn list(args: &Cli, command: &JobsListArgs, out: &mut Console) -> Result<Exit, C
         out.raw(
             format!(
                 "{:#}\n",
-                json!({"schema_version": SCHEMA_VERSION, "jobs": jobs, "purged": purged::ended(&layouts)?})
+                json!({"schema_version": SCHEMA_VERSION, "jobs": jobs, "purged": purged::purged_documents(&layouts)?})
             )
             .as_bytes(),
         )?;
@@ -173,7 +177,7 @@ fn list(args: &Cli, command: &JobsListArgs, out: &mut Console) -> Result<Exit, C
     } else {
         table(&rows, layouts.len() > 1, now, out)?;
     }
-    purged::note(&layouts, out)?;
+    purged::print_purged_note(&layouts, out)?;
     Ok(Exit::Success)
 }
 
@@ -182,19 +186,19 @@ fn table(rows: &[JobView], repos: bool, now: Timestamp, out: &mut Console) -> Re
     let head =
         ["JOB", "STATUS", "WORKFLOW", "STEPS", "ITEMS", "STARTED", "TOOK", "COST", "REPOSITORY"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
-    let some_costs = rows.iter().any(|row| total(&row.summary.costs).is_some());
+    let some_costs = rows.iter().any(|row| format_cost(&row.summary.costs).is_some());
     let some_items = rows.iter().any(|row| row.summary.items.is_some());
     lines.extend(rows.iter().map(|row| {
         let JobView { layout, job, summary, .. } = row;
         vec![
             job.to_string(),
             status(row),
-            workflow(summary),
+            workflow_name(summary),
             format!("{}/{}", summary.steps_done, summary.steps_total),
-            summary.items.as_ref().map(done_of).unwrap_or_default(),
-            summary.started_at.map(minute).unwrap_or_default(),
-            duration::show(took(row, now)),
-            total(&summary.costs).unwrap_or_default(),
+            summary.items.as_ref().map(format_progress).unwrap_or_default(),
+            summary.started_at.map(format_minute).unwrap_or_default(),
+            duration::format(elapsed(row, now)),
+            format_cost(&summary.costs).unwrap_or_default(),
             layout.repo().to_string(),
         ]
     }));
@@ -236,7 +240,7 @@ fn show(args: &Cli, command: &JobsShowArgs, out: &mut Console) -> Result<Exit, C
     for (name, value) in facts(&row, now).into_iter().chain(purged::facts(&layout, &row.job)?) {
         out.line(format_args!("{name:<12}{value}"))?;
     }
-    if let Some(next) = next(&row) {
+    if let Some(next) = next_command(&row) {
         out.note(format_args!("\nnext: {next}"));
     }
     Ok(Exit::Success)
@@ -247,9 +251,9 @@ fn facts(row: &JobView, now: Timestamp) -> Vec<(&'static str, String)> {
     let JobView { job, summary, .. } = row;
     let started = summary.started.as_ref();
     let mut facts = vec![("job", job.to_string()), ("status", status(row))];
-    facts.push(("workflow", workflow(summary)));
+    facts.push(("workflow", workflow_name(summary)));
     facts.extend(started.map(|started| ("repository", started.repository.clone())));
-    facts.extend(started.and_then(flags::kept).map(|flags| ("flags", flags)));
+    facts.extend(started.and_then(flags::kept_flags).map(|flags| ("flags", flags)));
     let steps = format!("{} of {} done", summary.steps_done, summary.steps_total);
     let failed = match summary.steps_failed {
         0 => String::new(),
@@ -262,11 +266,11 @@ fn facts(row: &JobView, now: Timestamp) -> Vec<(&'static str, String)> {
     if is_running {
         facts.extend(summary.phase.map(|phase| ("phase", phase_name(phase).to_owned())));
     }
-    facts.extend(items::facts(summary, is_running, now));
+    facts.extend(items::item_facts(summary, is_running, now));
     facts.extend(summary.running.iter().map(|(step, name)| ("at step", format!("{step} {name}"))));
-    facts.extend(summary.started_at.map(|at| ("started", second(at))));
-    facts.extend(summary.last_at.map(|at| ("last event", second(at))));
-    facts.push(("took", duration::show(took(row, now))));
+    facts.extend(summary.started_at.map(|at| ("started", format_timestamp(at))));
+    facts.extend(summary.last_at.map(|at| ("last event", format_timestamp(at))));
+    facts.push(("took", duration::format(elapsed(row, now))));
     match summary.resumed {
         0 => {}
         1 => facts.push(("resumed", "once".to_owned())),
@@ -274,21 +278,22 @@ fn facts(row: &JobView, now: Timestamp) -> Vec<(&'static str, String)> {
     }
     if let Some(paused) = summary.quota.as_ref().filter(|_| is_open(row.status)) {
         let until = paused.paused_until.filter(|until| *until > now);
-        let message = limited(&paused.limit.message, until, is_running, now, &TimeZone::system());
+        let message =
+            quota_message(&paused.limit.message, until, is_running, now, &TimeZone::system());
         facts.push(("limit", one_line(&message)));
     }
-    if let Some(in_all) = warnings::in_all(&summary.warnings) {
+    if let Some(in_all) = warnings::warning_count(&summary.warnings) {
         facts.push(("warnings", in_all));
         facts.extend(warnings::lines(&summary.warnings).into_iter().map(|line| ("", line)));
     }
     facts.extend(checkout::facts(&summary.checkout, summary.checkout_in_all));
     facts.extend(guarded::facts(&summary.guarded));
-    let money = money(row);
-    if let Some(total) = total(&summary.costs) {
+    let money = spend_view(row);
+    if let Some(total) = format_cost(&summary.costs) {
         let details = money.details().into_iter();
         facts.push(("cost", [total].into_iter().chain(details).collect::<Vec<_>>().join(" · ")));
     }
-    let left = money.left();
+    let left = money.remaining();
     if !left.is_empty() {
         facts.push(("budget", left.join(" · ")));
     }
@@ -320,18 +325,19 @@ fn is_open(status: JobStatus) -> bool {
 }
 
 /// Returns what a job cost and what is left.
-fn money(row: &JobView) -> SpendView<'_> {
+fn spend_view(row: &JobView) -> SpendView<'_> {
     let JobView { layout, summary, status, .. } = row;
     let budget = summary.started.as_ref().map(|started| started.budget).unwrap_or_default();
     // What is left of the day matters only to a job that may go on.
-    let today_usd = budget.day_usd.filter(|_| is_open(*status)).and_then(|_| today_usd(layout));
+    let today_usd =
+        budget.day_usd.filter(|_| is_open(*status)).and_then(|_| spent_today_usd(layout));
     let successful = summary.items.as_ref().map(|items| items.counts.successful);
     let job_usd = summary.costs.cost_usd;
     SpendView { costs: &summary.costs, job_usd, successful, budget, today_usd }
 }
 
 /// Returns how many items are done, of how many.
-fn done_of(items: &ItemSummary) -> String {
+fn format_progress(items: &ItemSummary) -> String {
     format!("{}/{}", items.counts.successful, items.total)
 }
 
@@ -350,12 +356,12 @@ fn status(row: &JobView) -> String {
     if row.damage.is_some() { "damaged".to_owned() } else { row.status.to_string() }
 }
 
-fn took(row: &JobView, now: Timestamp) -> std::time::Duration {
+fn elapsed(row: &JobView, now: Timestamp) -> std::time::Duration {
     row.summary.duration(row.status == JobStatus::Running, now)
 }
 
 /// Returns what people call the workflow.
-fn workflow(summary: &JobSummary) -> String {
+fn workflow_name(summary: &JobSummary) -> String {
     summary.started.as_ref().map_or_else(
         || "?".to_owned(),
         |started| started.workflow_name.as_ref().unwrap_or(&started.workflow_file).clone(),
@@ -363,11 +369,11 @@ fn workflow(summary: &JobSummary) -> String {
 }
 
 /// Returns a moment for a table.
-pub(super) fn minute(at: Timestamp) -> String {
+pub(super) fn format_minute(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 /// Returns a moment as it can be typed for `--since`.
-pub(super) fn second(at: Timestamp) -> String {
+pub(super) fn format_timestamp(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -17,7 +17,7 @@ use self::{
 };
 use super::{
     context,
-    lookup::{job_error, named_or_newest},
+    lookup::{job_error, job_or_latest},
 };
 use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
@@ -54,11 +54,11 @@ pub(crate) struct LogsArgs {
 }
 
 pub(super) fn run(args: &Cli, command: &LogsArgs, out: &mut Console) -> Result<Exit, CliError> {
-    let (layout, job) = named_or_newest(args, command.job.as_ref())?;
+    let (layout, job) = job_or_latest(args, command.job.as_ref())?;
     if command.job.is_none() {
         out.note(format_args!("job {job}"));
     }
-    let (item, step) = subject(command, &layout, &job)?;
+    let (item, step) = parse_subject(command, &layout, &job)?;
     let files = if command.stderr { &[LogFile::Errors] } else { ALL };
     let page = LogPrinter::new(out, command.raw);
     let mut view = LogReader::new((&layout, &job), (item.as_ref(), step.as_deref()), files, page);
@@ -66,14 +66,14 @@ pub(super) fn run(args: &Cli, command: &LogsArgs, out: &mut Console) -> Result<E
         view.follow()?;
     } else {
         for record in JournalReader::open(&layout, &job).map_err(|error| job_error(&job, error))? {
-            view.take(&record.map_err(|error| job_error(&job, error))?)?;
+            view.handle_record(&record.map_err(|error| job_error(&job, error))?)?;
         }
-        view.catch_up()?;
+        view.read_live()?;
     }
     view.end_line()?;
     let found = view.found;
     match (item, step) {
-        (Some(item), _) if !found.item => Err(no_item(&job, &item)),
+        (Some(item), _) if !found.item => Err(item_not_found(&job, &item)),
         (Some(item), _) if !found.attempt => {
             out.note(format_args!("no attempt of `{item}` has begun"));
             Ok(Exit::Success)
@@ -97,13 +97,13 @@ pub(super) fn run(args: &Cli, command: &LogsArgs, out: &mut Console) -> Result<E
 /// Returns whose output is wanted: an item's or the job's own, and of which step.
 ///
 /// A name that is both an item's id and a step's path means the item.
-fn subject(
+fn parse_subject(
     command: &LogsArgs,
     layout: &Layout,
     job: &JobId,
 ) -> Result<(Option<ItemId>, Option<String>), CliError> {
     let Some(named) = &command.item else { return Ok((None, None)) };
-    if context::started(layout, job)?.mode == JobMode::Sequential {
+    if context::job_started(layout, job)?.mode == JobMode::Sequential {
         if command.step.is_some() {
             let message = format!("job `{job}` has no items, so `{named}` is none");
             return Err(CliError::new(Exit::Usage, message).with_hint("name the step only"));
@@ -111,7 +111,7 @@ fn subject(
         return Ok((None, Some(named.clone())));
     }
     // An item may be called by its key as well.
-    let ids = [named.parse().ok(), Some(ItemId::of_key(named))];
+    let ids = [named.parse().ok(), Some(ItemId::from_key(named))];
     let ids: Vec<ItemId> = ids.into_iter().flatten().collect();
     let failed = |error| job_error(job, error);
     for record in JournalReader::open(layout, job).map_err(failed)? {
@@ -133,7 +133,7 @@ fn is_own_step(text: &str) -> bool {
         || first.chars().all(|c| c.is_ascii_digit())
 }
 
-fn no_item(job: &JobId, item: &ItemId) -> CliError {
+fn item_not_found(job: &JobId, item: &ItemId) -> CliError {
     CliError::new(Exit::Usage, format!("job `{job}` has no item `{item}`"))
         .with_hint(format!("`prodigy events {job} --type item_queued` lists its items"))
 }

@@ -15,31 +15,31 @@ use super::context;
 use crate::{cli::Cli, error::CliError, exit::Exit};
 
 /// Returns the layout of the repository that the current directory is in, if it is in one.
-pub(crate) fn here(home: &Path) -> Result<Option<Layout>, CliError> {
+pub(crate) fn current_layout(home: &Path) -> Result<Option<Layout>, CliError> {
     let repo = std::env::current_dir().ok().and_then(|path| Repo::discover(&path).ok());
     repo.map(|repo| context::layout(home, &repo)).transpose()
 }
 
 /// Returns the layouts to look for jobs in: that of this repository, or else all.
-pub(crate) fn layouts(args: &Cli) -> Result<Vec<Layout>, CliError> {
-    let home = context::home(args)?;
-    match here(&home)? {
+pub(crate) fn visible_layouts(args: &Cli) -> Result<Vec<Layout>, CliError> {
+    let home = context::resolve_home(args)?;
+    match current_layout(&home)? {
         Some(layout) => Ok(vec![layout]),
-        None => all(&home),
+        None => all_layouts(&home),
     }
 }
 
 /// Returns the layouts of all repositories that have jobs.
-pub(crate) fn all(home: &Path) -> Result<Vec<Layout>, CliError> {
+pub(crate) fn all_layouts(home: &Path) -> Result<Vec<Layout>, CliError> {
     let repos = Layout::repos(home).map_err(context::store_error)?;
     Ok(repos.into_iter().map(|repo| Layout::new(home.to_owned(), repo)).collect())
 }
 
 /// Finds a job by its id: in this repository, or else in any.
 pub(crate) fn find_job(args: &Cli, job: &JobId) -> Result<(Layout, JobId), CliError> {
-    let home = context::home(args)?;
+    let home = context::resolve_home(args)?;
     let mut found = Vec::new();
-    for layout in all(&home)? {
+    for layout in all_layouts(&home)? {
         if layout.events_dir(job).is_dir() {
             found.push(layout);
         } else {
@@ -47,11 +47,11 @@ pub(crate) fn find_job(args: &Cli, job: &JobId) -> Result<(Layout, JobId), CliEr
         }
     }
     if found.len() > 1 {
-        let here = here(&home)?;
+        let here = current_layout(&home)?;
         if let Some(layout) = found.iter().find(|layout| Some(*layout) == here.as_ref()) {
             return Ok((layout.clone(), job.clone()));
         }
-        return Err(several(job, &found));
+        return Err(ambiguous_job_error(job, &found));
     }
     match found.pop() {
         Some(layout) => {
@@ -63,7 +63,7 @@ pub(crate) fn find_job(args: &Cli, job: &JobId) -> Result<(Layout, JobId), CliEr
 }
 
 /// Refuses an id that jobs of several repositories have.
-pub(crate) fn several(job: &JobId, found: &[Layout]) -> CliError {
+pub(crate) fn ambiguous_job_error(job: &JobId, found: &[Layout]) -> CliError {
     let repos: Vec<_> = found.iter().map(|layout| format!("`{}`", layout.repo())).collect();
     let message = format!("several repositories have a job `{job}`: {}", repos.join(", "));
     CliError::new(Exit::Usage, message)
@@ -84,20 +84,17 @@ pub(crate) fn refuse_unbegun(layout: &Layout, job: &JobId) -> Result<(), CliErro
 }
 
 /// Returns the job with this id, or the newest one if none was named.
-pub(crate) fn named_or_newest(
-    args: &Cli,
-    job: Option<&JobId>,
-) -> Result<(Layout, JobId), CliError> {
+pub(crate) fn job_or_latest(args: &Cli, job: Option<&JobId>) -> Result<(Layout, JobId), CliError> {
     match job {
         Some(job) => find_job(args, job),
-        None => newest_job(args),
+        None => latest_job(args),
     }
 }
 
 /// Returns the newest job of this repository, or else of any.
-pub(crate) fn newest_job(args: &Cli) -> Result<(Layout, JobId), CliError> {
+pub(crate) fn latest_job(args: &Cli) -> Result<(Layout, JobId), CliError> {
     let mut newest: Option<(JobSummary, Layout, JobId)> = None;
-    for layout in layouts(args)? {
+    for layout in visible_layouts(args)? {
         let Some(job) = layout.jobs().map_err(context::store_error)?.pop() else { continue };
         let summary = first_record(&layout, &job)?;
         if newest.as_ref().is_none_or(|(other, ..)| other.started_at <= summary.started_at) {
@@ -121,7 +118,7 @@ fn first_record(layout: &Layout, job: &JobId) -> Result<JobSummary, CliError> {
 }
 
 /// Returns a job at a glance, whether it is held, and the error that ended the reading.
-pub(crate) fn summary(
+pub(crate) fn job_summary(
     layout: &Layout,
     job: &JobId,
 ) -> Result<(JobSummary, JobStatus, Option<store::Error>), store::Error> {
@@ -187,7 +184,7 @@ pub(crate) fn job_error(job: &JobId, error: store::Error) -> CliError {
             new(Exit::Failure, "`prodigy --version` is too old for this job: update it".into())
         }
         Error::Io { source, .. } | Error::ReadOnlyHome { source, .. } => {
-            new(Exit::Failure, "`prodigy doctor` checks the home".into()).because(source)
+            new(Exit::Failure, "`prodigy doctor` checks the home".into()).with_source(source)
         }
         Error::ForeignHome { .. }
         | Error::OpenHome { .. }

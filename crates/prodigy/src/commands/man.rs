@@ -14,7 +14,7 @@ pub(crate) struct ManArgs {
     dir: Option<PathBuf>,
 }
 
-pub(super) fn run(_args: &Cli, command: &ManArgs, out: &mut Console) -> Result<Exit, CliError> {
+pub(super) fn run_man(_args: &Cli, command: &ManArgs, out: &mut Console) -> Result<Exit, CliError> {
     if let Some(directory) = &command.dir {
         std::fs::create_dir_all(directory)
             .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
@@ -24,7 +24,7 @@ pub(super) fn run(_args: &Cli, command: &ManArgs, out: &mut Console) -> Result<E
         let mut page = Vec::new();
         let command = Cli::command().disable_help_subcommand(true);
         clap_mangen::Man::new(command).render(&mut page).map_err(|error| {
-            CliError::new(Exit::Failure, "cannot make the manual page").because(error)
+            CliError::new(Exit::Failure, "cannot make the manual page").with_source(error)
         })?;
         out.raw(&page)?;
     }
@@ -33,5 +33,5 @@ pub(super) fn run(_args: &Cli, command: &ManArgs, out: &mut Console) -> Result<E
 
 fn cannot_write(directory: &Path, error: std::io::Error) -> CliError {
     let message = format!("cannot write manual pages to `{}`", directory.display());
-    CliError::new(Exit::Failure, message).because(error)
+    CliError::new(Exit::Failure, message).with_source(error)
 }

@@ -25,7 +25,7 @@ pub(super) fn resolve(
     };
     for pair in given {
         let Some((name, value)) = pair.split_once('=') else {
-            return Err(usage(format!("`{pair}` is not `NAME=VALUE`"))
+            return Err(usage_error(format!("`{pair}` is not `NAME=VALUE`"))
                 .with_hint(format!("write `--param {pair}=VALUE`")));
         };
         values.insert(name.to_owned(), Value::String(value.to_owned()));
@@ -37,17 +37,17 @@ pub(super) fn resolve(
         } else {
             format!("it has {}", known.join(", "))
         };
-        return Err(usage(format!("the workflow has no parameter `{name}`")).with_hint(hint));
+        return Err(usage_error(format!("the workflow has no parameter `{name}`")).with_hint(hint));
     }
     let mut resolved = BTreeMap::new();
     for parameter in declared {
         let value = match values.remove(&parameter.name) {
-            Some(value) => checked(parameter, &value)?,
+            Some(value) => coerce_value(parameter, &value)?,
             None => match (&parameter.default, parameter.required) {
                 (Some(default), _) => default.clone(),
                 (None, true) => {
                     let name = &parameter.name;
-                    return Err(usage(format!("the parameter `{name}` must be given"))
+                    return Err(usage_error(format!("the parameter `{name}` must be given"))
                         .with_hint(format!("add `--param {name}=VALUE`")));
                 }
                 (None, false) => Value::Null,
@@ -77,10 +77,10 @@ fn read(path: &Path) -> Result<BTreeMap<String, Value>, CliError> {
 }
 
 /// Brings a value to the type of its parameter; text from the command line is read as that type.
-fn checked(parameter: &Parameter, value: &Value) -> Result<Value, CliError> {
+fn coerce_value(parameter: &Parameter, value: &Value) -> Result<Value, CliError> {
     let name = &parameter.name;
     let wrong = |wanted: &str, value: &Value| {
-        usage(format!("the parameter `{name}` must be {wanted}, and `{value}` is not"))
+        usage_error(format!("the parameter `{name}` must be {wanted}, and `{value}` is not"))
     };
     let parsed = if parameter.kind == ParameterKind::String {
         Value::String(prodigy_core::vars::value_text(value))
@@ -105,6 +105,6 @@ fn checked(parameter: &Parameter, value: &Value) -> Result<Value, CliError> {
     Ok(parsed)
 }
 
-fn usage(message: String) -> CliError {
+fn usage_error(message: String) -> CliError {
     CliError::new(Exit::Usage, message)
 }

@@ -4,7 +4,7 @@ use prodigy_core::ids::JobId;
 use prodigy_engine::store::{JobLock, Layout, LockHolder};
 use rustix::process::Signal;
 
-use super::lookup::{find_job, job_error, summary};
+use super::lookup::{find_job, job_error, job_summary};
 use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Ask the process that runs a job to pause it, as Ctrl-C does
@@ -18,10 +18,14 @@ pub(crate) struct PauseArgs {
     job: JobId,
 }
 
-pub(super) fn run(args: &Cli, command: &PauseArgs, out: &mut Console) -> Result<Exit, CliError> {
+pub(super) fn run_pause(
+    args: &Cli,
+    command: &PauseArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let (layout, job) = find_job(args, &command.job)?;
-    let holder = holder(&layout, &job)?;
-    let heeded = heeded(&holder, &job, &[Signal::INT, Signal::TERM, Signal::HUP])?;
+    let holder = running_process(&layout, &job)?;
+    let heeded = unignored_signals(&holder, &job, &[Signal::INT, Signal::TERM, Signal::HUP])?;
     let asked = heeded.first().map_or(Ok(true), |signal| holder.signal(*signal));
     if !asked.map_err(|error| job_error(&job, error))? {
         return Err(not_running(&layout, &job));
@@ -34,7 +38,7 @@ pub(super) fn run(args: &Cli, command: &PauseArgs, out: &mut Console) -> Result<
 }
 
 /// Returns the process that runs a job, or says why it cannot be asked anything.
-pub(super) fn holder(layout: &Layout, job: &JobId) -> Result<LockHolder, CliError> {
+pub(super) fn running_process(layout: &Layout, job: &JobId) -> Result<LockHolder, CliError> {
     let failed = |error| job_error(job, error);
     let Some(said) = JobLock::holder(layout, job).map_err(failed)? else {
         return Err(not_running(layout, job));
@@ -54,12 +58,12 @@ pub(super) fn holder(layout: &Layout, job: &JobId) -> Result<LockHolder, CliErro
 }
 
 /// Returns those signals that a run does not ignore, at least one.
-pub(super) fn heeded(
+pub(super) fn unignored_signals(
     holder: &LockHolder,
     job: &JobId,
     signals: &[Signal],
 ) -> Result<Vec<Signal>, CliError> {
-    let heeded = holder.heeded(signals);
+    let heeded = holder.handled_signals(signals);
     if !heeded.is_empty() {
         return Ok(heeded);
     }
@@ -73,7 +77,7 @@ pub(super) fn heeded(
 /// Says that nobody runs a job, and what can be done with it instead.
 pub(super) fn not_running(layout: &Layout, job: &JobId) -> CliError {
     let error = CliError::new(Exit::Usage, format!("no process runs job `{job}`"));
-    let resumable = summary(layout, job).is_ok_and(|(_, status, _)| status.is_resumable());
+    let resumable = job_summary(layout, job).is_ok_and(|(_, status, _)| status.is_resumable());
     if resumable {
         return error.with_hint(format!("`prodigy resume {job}` goes on with it"));
     }

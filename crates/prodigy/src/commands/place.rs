@@ -14,7 +14,7 @@ use crate::{
 
 /// Makes sure that a job may be worked on here: it was before, `--here` was given, or a person
 /// says yes.
-pub(crate) fn confirm(
+pub(crate) fn confirm_takeover(
     layout: &Layout,
     job: &JobId,
     here: bool,
@@ -22,7 +22,7 @@ pub(crate) fn confirm(
     out: &mut Console,
 ) -> Result<(), CliError> {
     let failed = |error| job_error(job, error);
-    let Some(JobLocation { host, home, .. }) = layout.elsewhere(job).map_err(failed)? else {
+    let Some(JobLocation { host, home, .. }) = layout.other_location(job).map_err(failed)? else {
         return Ok(());
     };
     let (host, home) = (one_line(&host), one_line(&home));
@@ -44,7 +44,7 @@ pub(crate) fn confirm(
             return Err(CliError::new(Exit::Failure, format!("job `{job}` was left alone")));
         }
     }
-    layout.work_here(job).map_err(failed)?;
+    layout.record_location(job).map_err(failed)?;
     out.note(format_args!("job `{job}` is worked on here from now on, not by host `{host}`"));
     Ok(())
 }

@@ -24,7 +24,7 @@ use super::{
     context,
     given_items::{self, InputArgs},
     hooks::skipped_hooks,
-    item_flags::at_once,
+    item_flags::item_concurrency,
     parameters,
     run::{RunRequest, StepCounts},
 };
@@ -33,7 +33,7 @@ use crate::{
     error::CliError,
     exit::Exit,
     output::Console,
-    report::count,
+    report::plural,
     trust::{self, RepoContent},
     workflow_file,
 };
@@ -73,7 +73,7 @@ pub(super) fn run(args: &Cli, command: &PlanArgs, out: &mut Console) -> Result<E
     let declared = &file.loaded.workflow.parameters;
     let parameters = parameters::resolve(declared, &command.params, command.param_file.as_deref())?;
     let mode = StepCounts::of(&file.loaded.workflow).mode;
-    let max_parallel = at_once(command.max_parallel, mode)?;
+    let max_parallel = item_concurrency(command.max_parallel, mode)?;
     let given = command.input.read(mode)?;
     let request = RunRequest {
         verbose: false,
@@ -108,16 +108,17 @@ pub(super) fn show(
     let work = match &workflow.body {
         Body::Sequential { steps, .. } => PlanView::Steps(steps),
         Body::MapReduce(parts) => {
-            let chosen = items::selected(&parts.map, request)?;
+            let chosen = items::select_items(&parts.map, request)?;
             let at_once = request.options.max_parallel.unwrap_or(parts.map.max_parallel);
             PlanView::Items(parts, chosen, at_once.get())
         }
     };
     // Without a place for state there is no history, and a plan all the same.
-    let layout = context::home(args).and_then(|home| context::layout(&home, &request.repo)).ok();
+    let layout =
+        context::resolve_home(args).and_then(|home| context::layout(&home, &request.repo)).ok();
     let content = RepoContent::read(request.repo.root());
     let estimate = estimate::estimate(layout.as_ref(), request);
-    let extent = work.extent(request.rounds());
+    let extent = work.size(request.rounds());
     if json {
         let mut document = json!({
             "schema_version": 1,
@@ -128,7 +129,7 @@ pub(super) fn show(
             "rounds": request.rounds(),
             "inputs": request.inputs,
             "parameters": request.parameters,
-            "merge": workflow.merge.as_ref().map(|phase| rows(&phase.steps, false, &PlanContext::of(request))),
+            "merge": workflow.merge.as_ref().map(|phase| step_views(&phase.steps, false, &PlanContext::of(request))),
             "estimate": estimate.json(&extent),
             "trust": content.document(),
             "hooks_not_run": request.repo.commit_hooks().map_err(context::git_error)?,
@@ -184,7 +185,7 @@ enum PlanView<'a> {
 
 impl PlanView<'_> {
     /// Returns how much there is to do.
-    fn extent(&self, rounds: u32) -> PlanSize {
+    fn size(&self, rounds: u32) -> PlanSize {
         match self {
             Self::Steps(_) => PlanSize { items: None, at_once: 1, rounds },
             Self::Items(_, chosen, at_once) => {
@@ -200,23 +201,23 @@ impl PlanView<'_> {
     /// Returns the part of the JSON document that differs between the kinds.
     fn fields(&self, plan: &PlanContext<'_>) -> Vec<(String, Value)> {
         match self {
-            Self::Steps(steps) => vec![("steps".to_owned(), rows(steps, false, plan))],
+            Self::Steps(steps) => vec![("steps".to_owned(), step_views(steps, false, plan))],
             Self::Items(parts, chosen, at_once) => {
                 let places = WorktreePlan::new(&parts.map, chosen, *at_once);
                 let setup = parts.setup.as_ref().map_or(&[][..], |setup| &setup.phase.steps);
                 let reduce = parts.reduce.as_ref().map_or(&[][..], |phase| &phase.steps);
                 let map = json!({
-                    "steps": rows(&parts.map.steps, true, plan),
+                    "steps": step_views(&parts.map.steps, true, plan),
                     "max_parallel": at_once,
                     "items": chosen.json(),
                     "worktrees": places.json(),
-                    "worktree_setup": rows(places.setup(), true, plan),
-                    "policy": policy::sentences(&parts.error_policy),
+                    "worktree_setup": step_views(places.setup(), true, plan),
+                    "policy": policy::describe_error_policy(&parts.error_policy),
                 });
                 let phases = [
-                    ("setup", rows(setup, false, plan)),
+                    ("setup", step_views(setup, false, plan)),
                     ("map", map),
-                    ("reduce", rows(reduce, false, plan)),
+                    ("reduce", step_views(reduce, false, plan)),
                 ];
                 phases.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
             }
@@ -239,7 +240,9 @@ impl PlanView<'_> {
                 }
                 let title = format!("map       {} at once", places.at_once);
                 list(&title, &parts.map.steps, true, plan, out)?;
-                for (number, line) in policy::sentences(&parts.error_policy).iter().enumerate() {
+                for (number, line) in
+                    policy::describe_error_policy(&parts.error_policy).iter().enumerate()
+                {
                     let title = if number == 0 { "policy" } else { "" };
                     out.line(format_args!("{title:<10}{line}"))?;
                 }
@@ -253,7 +256,7 @@ impl PlanView<'_> {
 }
 
 /// Returns the values that are known before a run: the parameters.
-pub(super) fn known(request: &RunRequest) -> Vars {
+pub(super) fn known_variables(request: &RunRequest) -> Vars {
     let mut vars = Vars::default();
     vars.set("params", Value::Object(request.parameters.clone().into_iter().collect()));
     vars
@@ -269,7 +272,7 @@ struct PlanContext<'a> {
 
 impl<'a> PlanContext<'a> {
     fn of(request: &'a RunRequest) -> Self {
-        Self { vars: known(request), agents: &request.file.loaded.workflow.agents }
+        Self { vars: known_variables(request), agents: &request.file.loaded.workflow.agents }
     }
 
     /// Returns the kind of a step's agent, as far as the workflow tells.
@@ -291,7 +294,7 @@ fn list(
 ) -> Result<(), CliError> {
     out.line(title)?;
     for (number, step) in steps.iter().enumerate() {
-        for (row, line) in action::named(step, &plan.vars).into_iter().enumerate() {
+        for (row, line) in action::step_lines(step, &plan.vars).into_iter().enumerate() {
             match row {
                 0 => out.line(format_args!("  {:>3}  {line}", number + 1))?,
                 _ => out.line(format_args!("       {line}"))?,
@@ -306,13 +309,13 @@ fn list(
 }
 
 /// Returns some steps for the JSON document.
-fn rows(steps: &[Step], is_item: bool, plan: &PlanContext<'_>) -> Value {
+fn step_views(steps: &[Step], is_item: bool, plan: &PlanContext<'_>) -> Value {
     steps.iter().enumerate().map(|(number, step)| row(number, step, is_item, plan)).collect()
 }
 
 /// Returns a step for the JSON document.
 fn row(number: usize, step: &Step, is_item: bool, plan: &PlanContext<'_>) -> Value {
-    let (kind, text) = action::parts(step, &plan.vars);
+    let (kind, text) = action::action_text(step, &plan.vars);
     json!({
         "step": number + 1,
         "id": step.id,
@@ -347,7 +350,7 @@ fn notes(step: &Step, is_item: bool, plan: &PlanContext<'_>) -> Vec<String> {
         notes.push(format!("when {}", when.source()));
     }
     if let Some(timeout) = step.timeout {
-        notes.push(format!("at most {}", duration::show(timeout)));
+        notes.push(format!("at most {}", duration::format(timeout)));
     }
     notes.extend(step.captures.iter().map(|capture| format!("captures {}", capture.name)));
     notes.extend(effects(step));
@@ -375,7 +378,7 @@ fn notes(step: &Step, is_item: bool, plan: &PlanContext<'_>) -> Vec<String> {
             (Unrecovered::FailItem, true) => "fails the item if it does not help",
             (Unrecovered::FailItem, false) | (Unrecovered::GoOn, _) => "then goes on",
         };
-        let steps = count(handler.steps.len(), "handler step");
+        let steps = plural(handler.steps.len(), "handler step");
         notes.push(format!("on failure: {steps}, {then}"));
     } else if step.continue_on_error {
         notes.push("a failure does not stop the run".to_owned());

@@ -82,15 +82,15 @@ impl PurgeKindArg {
 
 pub(super) fn run(args: &Cli, command: &PurgeArgs, out: &mut Console) -> Result<Exit, CliError> {
     let repo = context::repo(None)?;
-    let layout = context::layout(&context::home(args)?, &repo)?;
+    let layout = context::layout(&context::resolve_home(args)?, &repo)?;
     let config = Config::load(args, Some(repo.root()))?;
     let rules = rules(command, &config, out)?;
     let purge = RepositoryPurge { args, layout: &layout, repo: &repo, now: clock::now() };
     let mut report = PurgeReport::default();
     for job in layout.jobs().map_err(context::store_error)? {
-        purge.job(&job, &rules, command.dry_run, &mut report, out)?;
+        purge.purge_job(&job, &rules, command.dry_run, &mut report, out)?;
     }
-    purge.rest(&rules, command.dry_run, &mut report)?;
+    purge.purge_orphaned_logs(&rules, command.dry_run, &mut report)?;
     report.show(command, out)?;
     Ok(Exit::Success)
 }
@@ -109,9 +109,9 @@ fn rules(
         // Without a name, a job as a whole has no age of its own.
         let flag = command.older_than.filter(|_| named.is_some() || kind != PurgeKind::Jobs);
         let Some(age) = flag.or_else(|| retention.age(kind)) else { continue };
-        let least = retention.least(kind);
+        let least = retention.minimum_age(kind);
         if let Some(least) = least.filter(|least| *least > age) {
-            let (what, least) = (kind.name(), duration::show(least));
+            let (what, least) = (kind.name(), duration::format(least));
             out.note(format_args!("note: this repository keeps {what} for {least}"));
         }
         rules.push((kind, least.map_or(age, |least| least.max(age))));
@@ -159,7 +159,7 @@ struct RepositoryPurge<'a> {
 
 impl RepositoryPurge<'_> {
     /// Purges what is old enough of a job.
-    fn job(
+    fn purge_job(
         &self,
         job: &JobId,
         rules: &[(PurgeKind, Duration)],
@@ -176,7 +176,7 @@ impl RepositoryPurge<'_> {
         if due.is_empty() {
             return Ok(());
         }
-        let work = candidate.work(self.layout, self.repo)?;
+        let work = candidate.lost_work(self.layout, self.repo)?;
         if !work.is_empty() {
             report.kept.push((job.clone(), work));
             return Ok(());
@@ -210,7 +210,7 @@ impl RepositoryPurge<'_> {
                 continue;
             }
             if !dry_run {
-                self.carry_out(&mut candidate, (*kind, *age), size, out)?;
+                self.purge_part(&mut candidate, (*kind, *age), size, out)?;
             }
             report.rows.push(PurgeRow { job: job.clone(), what: *kind, size });
         }
@@ -218,7 +218,7 @@ impl RepositoryPurge<'_> {
     }
 
     /// Purges one part of a job.
-    fn carry_out(
+    fn purge_part(
         &self,
         candidate: &mut PurgeCandidate<'_>,
         (kind, age): (PurgeKind, Duration),
@@ -230,7 +230,7 @@ impl RepositoryPurge<'_> {
         let lock = candidate.lock(self.layout)?;
         let shown = jobs::describe(self.layout, job).map_err(failed)?;
         let rule = PurgeRule { job, kind, age, size };
-        self.recorded(&rule, shown, |by| {
+        self.record_and_delete(&rule, shown, |by| {
             if kind.ends_job() {
                 let (job_id, removed_at, forced) = (job.clone(), self.now, false);
                 let tombstone = Tombstone { job_id, removed_at, by, forced };
@@ -241,7 +241,7 @@ impl RepositoryPurge<'_> {
                 PurgeKind::Dlq => {
                     drop(lock);
                     dlq::clear_closed(self.args, self.layout, job, "purged", out)?;
-                    candidate.follow(self.layout).map_err(failed)
+                    candidate.observe(self.layout).map_err(failed)
                 }
                 PurgeKind::Logs => store::remove_logs(self.layout, job).map_err(failed),
                 PurgeKind::Events => store::remove_files_but_logs(self.layout, job).map_err(failed),
@@ -251,14 +251,14 @@ impl RepositoryPurge<'_> {
     }
 
     /// Records that a part of a job goes, has it deleted, and records that it went.
-    fn recorded(
+    fn record_and_delete(
         &self,
         rule: &PurgeRule<'_>,
         shown: Value,
         delete: impl FnOnce(String) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
         let PurgeRule { job, kind, age, size } = rule;
-        let (by, older_than) = (context::person(self.repo), duration::show(*age));
+        let (by, older_than) = (context::actor(self.repo), duration::format(*age));
         let mut said = NewAuditRecord::new(
             by.clone(),
             IdentityKind::Asserted,
@@ -279,16 +279,16 @@ impl RepositoryPurge<'_> {
     }
 
     /// Purges the logs of jobs whose journals went before, and finishes purges that were cut off.
-    fn rest(
+    fn purge_orphaned_logs(
         &self,
         rules: &[(PurgeKind, Duration)],
         dry_run: bool,
         report: &mut PurgeReport,
     ) -> Result<(), CliError> {
-        for record in PurgeRecord::ended(self.layout).map_err(context::store_error)? {
+        for record in PurgeRecord::list_ended(self.layout).map_err(context::store_error)? {
             let job = &record.job_id;
             let failed = |error| job_error(job, error);
-            let Some(end) = record.end() else { continue };
+            let Some(end) = record.final_purge() else { continue };
             if !dry_run {
                 store::remove_files_but_logs(self.layout, job).map_err(failed)?;
             }
@@ -308,7 +308,7 @@ impl RepositoryPurge<'_> {
             if !dry_run {
                 let rule = PurgeRule { job, kind: PurgeKind::Logs, age, size };
                 let delete = |_| store::remove_logs(self.layout, job).map_err(failed);
-                self.recorded(&rule, record.job.clone(), delete)?;
+                self.record_and_delete(&rule, record.job.clone(), delete)?;
             }
             report.rows.push(PurgeRow { job: job.clone(), what: PurgeKind::Logs, size });
         }

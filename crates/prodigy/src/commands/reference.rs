@@ -40,10 +40,10 @@ pub(super) fn run(
     let page = match command.page {
         ReferencePage::Audit => reference::audit_markdown(),
         ReferencePage::Checkpoint => reference::checkpoint_markdown(),
-        ReferencePage::Cli => cli(),
+        ReferencePage::Cli => cli_page(),
         ReferencePage::DeadLetters => reference::dead_letters_markdown(),
         ReferencePage::Events => reference::events_markdown(),
-        ReferencePage::ExitCodes => exit::markdown(),
+        ReferencePage::ExitCodes => exit::exit_codes_page(),
         ReferencePage::FailureCodes => reference::failure_codes_markdown(),
         ReferencePage::Faults => grammar::faults_markdown(),
         ReferencePage::Flags => flags::markdown(),
@@ -55,7 +55,7 @@ pub(super) fn run(
 }
 
 /// Returns the help of `prodigy` and of every command below it.
-fn cli() -> String {
+fn cli_page() -> String {
     let mut page = "# Command line\n\n\
         What `--help` says, for every command. `--home` and `--help` work with each of them and\n\
         are shown once.\n"

@@ -14,9 +14,9 @@ use super::{
     dlq::amend_error,
     lookup::{find_job, job_error},
     repository,
-    secrets::without_inherited,
+    secrets::mask_inherited,
 };
-use crate::{cli::Cli, error::CliError, exit::Exit, output::Console, report::count};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console, report::plural};
 
 /// Make a job usable again whose journal is damaged or lost its end
 ///
@@ -53,35 +53,36 @@ pub(super) fn run(args: &Cli, command: &RepairArgs, out: &mut Console) -> Result
     let (layout, job) = find_job(args, &command.job)?;
     let failed = |error| job_error(&job, error);
     if command.dry_run {
-        let JournalHealth { records, damage } = store::inspect(&layout, &job).map_err(failed)?;
+        let JournalHealth { records, damage } =
+            store::inspect_journal(&layout, &job).map_err(failed)?;
         match damage {
-            None if records == 0 => return Err(empty(&job)),
-            None => healthy(&layout, &job, out)?,
+            None if records == 0 => return Err(empty_journal_error(&job)),
+            None => print_healthy(&layout, &job, out)?,
             Some(damage) => {
                 describe(&damage, out)?;
-                out.line(format_args!("a repair would keep {}", count(records, "record")))?;
-                left_out(&damage, out)?;
+                out.line(format_args!("a repair would keep {}", plural(records, "record")))?;
+                print_lost_records(&damage, out)?;
             }
         }
         return Ok(Exit::Success);
     }
-    let Some(repaired) = store::repair(&layout, &job, clock::now()).map_err(failed)? else {
-        if store::last_seq(&layout, &job).map_err(failed)? == 0 {
-            return Err(empty(&job));
+    let Some(repaired) = store::repair_journal(&layout, &job, clock::now()).map_err(failed)? else {
+        if store::read_last_seq(&layout, &job).map_err(failed)? == 0 {
+            return Err(empty_journal_error(&job));
         }
         if command.accept_lost_end {
             return accept(command, &layout, &job, out);
         }
-        healthy(&layout, &job, out)?;
+        print_healthy(&layout, &job, out)?;
         return Ok(Exit::Success);
     };
     describe(&repaired.damage, out)?;
-    out.line(format_args!("kept {}", count(repaired.kept, "record")))?;
+    out.line(format_args!("kept {}", plural(repaired.kept, "record")))?;
     if repaired.carried > 0 {
-        let carried = count(repaired.carried, "record");
+        let carried = plural(repaired.carried, "record");
         out.line(format_args!("carried over: {carried} of effects behind the damage"))?;
     }
-    left_out(&repaired.damage, out)?;
+    print_lost_records(&repaired.damage, out)?;
     out.line(format_args!("the journal as it was is in {}", repaired.aside.display()))?;
     if command.accept_lost_end {
         return accept(command, &layout, &job, out);
@@ -104,14 +105,14 @@ fn accept(
     job: &JobId,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let repo = repository::of_job(layout, job)?;
+    let repo = repository::repo_of_job(layout, job)?;
     let audit = AuditTrail::open(layout, &repo).map_err(audit_error)?;
-    let by = context::person(&repo);
-    let reason = command.reason.as_deref().map(without_inherited);
+    let by = context::actor(&repo);
+    let reason = command.reason.as_deref().map(mask_inherited);
     let (reason, now) = (reason.as_deref(), clock::now());
     let acceptance = LossAcceptance { layout, job, by: &by, reason, now };
     let mut trail = |records| audit.append(records, clock::now()).map(drop);
-    let accepted = acceptance.carry_out(&mut trail).map_err(amend_error)?;
+    let accepted = acceptance.apply(&mut trail).map_err(amend_error)?;
     let AcceptedLoss { kept, witnesses, aside } = accepted;
     if witnesses.is_empty() {
         let nothing = "nothing shows that the journal lost its end";
@@ -145,13 +146,13 @@ fn next_accept(job: &JobId, out: &mut Console) {
 }
 
 /// Refuses a journal that holds no record, although its job began.
-fn empty(job: &JobId) -> CliError {
+fn empty_journal_error(job: &JobId) -> CliError {
     let message = format!("the journal of job `{job}` is empty, so nothing of it can be kept");
     CliError::new(Exit::Failure, message).with_hint("put the journal back from a backup")
 }
 
 /// Says that no record is damaged, and whether the end is there.
-fn healthy(layout: &Layout, job: &JobId, out: &mut Console) -> Result<(), CliError> {
+fn print_healthy(layout: &Layout, job: &JobId, out: &mut Console) -> Result<(), CliError> {
     let Some(ahead) = store_lost_end(layout, job)? else {
         return out
             .line(format_args!("the journal of job `{job}` is whole; there is nothing to repair"));
@@ -172,9 +173,12 @@ fn describe(damage: &JournalDamage, out: &mut Console) -> Result<(), CliError> {
 }
 
 /// Says what is lost.
-fn left_out(damage: &JournalDamage, out: &mut Console) -> Result<(), CliError> {
+fn print_lost_records(damage: &JournalDamage, out: &mut Console) -> Result<(), CliError> {
     if damage.records_behind == 0 {
         return Ok(());
     }
-    out.line(format_args!("left out: {} behind the damage", count(damage.records_behind, "record")))
+    out.line(format_args!(
+        "left out: {} behind the damage",
+        plural(damage.records_behind, "record")
+    ))
 }

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::context::{self, git_error, store_error};
 use crate::{
-    error::{CliError, explained},
+    error::{CliError, error_chain},
     exit::Exit,
     output::Console,
 };
@@ -33,15 +33,15 @@ enum LayoutLocation {
 pub(crate) fn layout(home: &Path, repo: &Repo) -> Result<Layout, CliError> {
     match locate(home, repo)? {
         LayoutLocation::Own(layout) => Ok(layout),
-        LayoutLocation::Moved { from, .. } => Err(moved(repo, &from)),
+        LayoutLocation::Moved { from, .. } => Err(moved_repo_error(repo, &from)),
     }
 }
 
 /// Returns the repository of a job, wherever it is called from.
 ///
 /// Refuses what is in the place of a repository that was moved away.
-pub(crate) fn of_job(layout: &Layout, job: &JobId) -> Result<Repo, CliError> {
-    let path = match context::started(layout, job) {
+pub(crate) fn repo_of_job(layout: &Layout, job: &JobId) -> Result<Repo, CliError> {
+    let path = match context::job_started(layout, job) {
         Ok(started) => Some(started.repository),
         // A journal that lost its beginning does not name it.
         Err(_) => layout.owner().map_err(store_error)?,
@@ -90,7 +90,7 @@ pub(crate) fn take_over(
     }
     if !relocate {
         if !io::stdin().is_terminal() {
-            return Err(moved(repo, &from));
+            return Err(moved_repo_error(repo, &from));
         }
         let (from, to) = (from.display(), repo.root().display());
         out.note(format_args!(
@@ -111,7 +111,7 @@ pub(crate) fn take_over(
     // A guard that was moved already is left as it is, should this be done again.
     for job in &jobs {
         let moved = run::relocate_guard(&layout, job, &from, repo.root());
-        moved.map_err(|error| CliError::new(Exit::Failure, explained(&error)))?;
+        moved.map_err(|error| CliError::new(Exit::Failure, error_chain(&error)))?;
     }
     layout.relocate(&relocation).map_err(store_error)?;
     for job in &jobs {
@@ -132,14 +132,18 @@ pub(crate) fn take_over(
 /// Records that a name is a repository's, and gives the repository an id.
 ///
 /// A copy, which has the id of another repository, gets one of its own.
-pub(crate) fn claim_name(layout: &Layout, repo: &Repo, out: &mut Console) -> Result<(), CliError> {
+pub(crate) fn claim_repo_name(
+    layout: &Layout,
+    repo: &Repo,
+    out: &mut Console,
+) -> Result<(), CliError> {
     let (known, id) = (layout.owner_id().map_err(store_error)?, repo.id().map_err(git_error)?);
     if known.is_some() && known == id {
         return Ok(());
     }
     let id = match (known, id) {
         (Some(known), _) => repo.set_id(Some(&known)).map_err(git_error)?,
-        (None, Some(id)) => match name_of(layout.home(), &id)? {
+        (None, Some(id)) => match name_by_id(layout.home(), &id)? {
             Some(other) if other != *layout => {
                 let owner = other.owner().map_err(store_error)?.unwrap_or_default();
                 out.note(format_args!(
@@ -179,9 +183,9 @@ fn locate(home: &Path, repo: &Repo) -> Result<LayoutLocation, CliError> {
         }
     }
     if let Some(id) = &id
-        && let Some(layout) = name_of(home, id)?
+        && let Some(layout) = name_by_id(home, id)?
         && let Some(from) = layout.owner().map_err(store_error)?.map(PathBuf::from)
-        && !holds(&from, id, repo)
+        && !is_repository_at(&from, id, repo)
     {
         // Its name stays the one that it had in its first place.
         let is_here = from == repo.root();
@@ -195,7 +199,7 @@ fn locate(home: &Path, repo: &Repo) -> Result<LayoutLocation, CliError> {
 }
 
 /// Returns the name that belongs to the repository with an id.
-fn name_of(home: &Path, id: &str) -> Result<Option<Layout>, CliError> {
+fn name_by_id(home: &Path, id: &str) -> Result<Option<Layout>, CliError> {
     for name in Layout::repos(home).map_err(store_error)? {
         let layout = Layout::new(home.to_owned(), name);
         if layout.owner_id().map_err(store_error)?.as_deref() == Some(id) {
@@ -206,13 +210,13 @@ fn name_of(home: &Path, id: &str) -> Result<Option<Layout>, CliError> {
 }
 
 /// Returns whether another repository with an id is at a path.
-fn holds(path: &Path, id: &str, repo: &Repo) -> bool {
+fn is_repository_at(path: &Path, id: &str, repo: &Repo) -> bool {
     // What is no repository holds no id.
     let found = Repo::discover(path).ok().filter(|found| found.common_dir() != repo.common_dir());
     found.is_some_and(|found| found.id().ok().flatten().as_deref() == Some(id))
 }
 
-fn moved(repo: &Repo, from: &Path) -> CliError {
+fn moved_repo_error(repo: &Repo, from: &Path) -> CliError {
     let (from, to) = (from.display(), repo.root().display());
     let message = format!(
         "this repository was moved from `{from}` to `{to}`, and its jobs are those of the old place"
@@ -223,6 +227,7 @@ fn moved(repo: &Repo, from: &Path) -> CliError {
 
 fn repo_name(name: &str) -> Result<RepoName, CliError> {
     name.parse().map_err(|error| {
-        CliError::new(Exit::Failure, "the repository's directory has no usable name").because(error)
+        CliError::new(Exit::Failure, "the repository's directory has no usable name")
+            .with_source(error)
     })
 }

@@ -7,7 +7,7 @@ use prodigy_core::{
 };
 use prodigy_engine::{git::Repo, store::Layout};
 
-use super::{context::store_error, lookup::summary, target};
+use super::{context::store_error, lookup::job_summary, target};
 use crate::{error::CliError, exit::Exit, output::Console};
 
 /// Returns the newest job of this repository that can go on.
@@ -15,7 +15,7 @@ use crate::{error::CliError, exit::Exit, output::Console};
 /// A job that has to be repaired first, or whose input cannot be had, would fail again and again:
 /// it is passed over, and named. One that only lacks a branch to merge into comes last, unless a
 /// branch is given.
-pub(super) fn newest_resumable(
+pub(super) fn latest_resumable_job(
     layout: &Layout,
     repo: &Repo,
     has_branch: bool,
@@ -28,7 +28,7 @@ pub(super) fn newest_resumable(
             .with_hint("`prodigy run WORKFLOW` starts one"));
     }
     for job in jobs.into_iter().rev() {
-        let (summary, status, damage) = match summary(layout, &job) {
+        let (summary, status, damage) = match job_summary(layout, &job) {
             Ok(found) => found,
             Err(error) => {
                 out.note(format_args!("note: job `{job}` is passed over: {error}"));
@@ -41,7 +41,7 @@ pub(super) fn newest_resumable(
             ));
         } else if status == JobStatus::MergeOutstanding
             && !has_branch
-            && !target::exists(repo, &summary)
+            && !target::branch_exists(repo, &summary)
         {
             without_branch.get_or_insert(job);
         } else if status.is_resumable() {

@@ -18,11 +18,11 @@ use prodigy_engine::{
 
 use super::{
     context,
-    dlq::{in_force, queue_error},
-    item_flags::{ItemArgs, without_items},
+    dlq::{load_active_policy, queue_error},
+    item_flags::{ItemArgs, items_required_error},
     lookup::{find_job, job_error},
     place, repository,
-    resumable::newest_resumable,
+    resumable::latest_resumable_job,
     run::StepCounts,
     setup, target,
 };
@@ -100,31 +100,32 @@ pub(crate) struct ResumeArgs {
 
 pub(super) fn run(args: &Cli, command: &ResumeArgs, out: &mut Console) -> Result<Exit, CliError> {
     if let Ok(here) = context::repo(command.path.as_deref()) {
-        let home = context::home(args)?;
+        let home = context::resolve_home(args)?;
         repository::take_over(&home, &here, command.job.as_ref(), command.relocate, out)?;
     }
     let repo = repo_of(args, command)?;
     setup::require_trust(&repo)?;
-    let home = context::prepared_home(args)?;
+    let home = context::ensure_home(args)?;
     let layout = context::layout(&home, &repo)?;
     let job = match &command.job {
-        Some(job) => context::existing(&layout, job)?,
-        None => newest_resumable(&layout, &repo, command.into.is_some(), out)?,
+        Some(job) => context::require_job(&layout, job)?,
+        None => latest_resumable_job(&layout, &repo, command.into.is_some(), out)?,
     };
     if let Some(branch) = &command.into {
         target::check_name(&repo, branch)?;
     }
-    place::confirm(&layout, &job, command.here, &format!("prodigy resume {job}"), out)?;
+    place::confirm_takeover(&layout, &job, command.here, &format!("prodigy resume {job}"), out)?;
     let lock = JobLock::take(&layout, &job).map_err(|error| job_error(&job, error))?;
-    let stored = workflow_file::stored(&layout.state_dir(&job))?;
-    let started = context::started(&layout, &job)?;
+    let stored = workflow_file::load_stored(&layout.state_dir(&job))?;
+    let started = context::job_started(&layout, &job)?;
     let given = command.items.changes(command.spending, started.mode)?;
     let given = OptionChanges { yes: command.yes, ..given };
     if command.no_dlq && started.mode == JobMode::Sequential {
-        return Err(without_items("--no-dlq"));
+        return Err(items_required_error("--no-dlq"));
     }
-    let file = current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
-    let changed = changed(&file, &stored, &started);
+    let file =
+        workflow_to_resume(command.use_current_workflow, &stored, &started.workflow_file, out)?;
+    let changed = changed_workflow(&file, &stored, &started);
     let junit = command.junit.clone();
     let is_automation = ProcessOrigin::of_process().is_automation;
     let replay = if command.no_dlq || started.mode == JobMode::Sequential {
@@ -135,11 +136,11 @@ pub(super) fn run(args: &Cli, command: &ResumeArgs, out: &mut Console) -> Result
     } else {
         let target = MergeHistory::read(&layout, &job).map_err(queue_error)?.target;
         let target = command.into.clone().or(target);
-        let policy = in_force(&repo, &layout, target, out)?;
+        let policy = load_active_policy(&repo, &layout, target, out)?;
         Some(ReplayRequest {
             which: ReplayScope::Unasked,
             rerun_reduce: false,
-            by: context::person(&repo),
+            by: context::actor(&repo),
             identity: IdentityKind::Asserted,
             reason: Some("the job was resumed".to_owned()),
             velocity: policy.policy.velocity.clone(),
@@ -154,7 +155,7 @@ pub(super) fn run(args: &Cli, command: &ResumeArgs, out: &mut Console) -> Result
     let (rehearsal, verbose) = (None, command.verbose);
     let world =
         setup::RunSetup { home, repo, profile, max_parallel, junit, rehearsal, exit, verbose };
-    setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
+    setup::run_to_end(args, world, file, out, |settings| run::resume(settings, resumption), &job)
 }
 
 /// Returns the repository of the job.
@@ -164,18 +165,18 @@ pub(super) fn run(args: &Cli, command: &ResumeArgs, out: &mut Console) -> Result
 fn repo_of(args: &Cli, command: &ResumeArgs) -> Result<Repo, CliError> {
     let here = context::repo(command.path.as_deref());
     let (Some(job), None) = (&command.job, &command.path) else { return here };
-    let home = context::home(args)?;
+    let home = context::resolve_home(args)?;
     if let Ok(repo) = &here
         && context::layout(&home, repo)?.events_dir(job).is_dir()
     {
         return here;
     }
     let (layout, job) = find_job(args, job)?;
-    repository::of_job(&layout, &job)
+    repository::repo_of_job(&layout, &job)
 }
 
 /// Returns what a workflow changes that takes the place of the one a job began with.
-pub(super) fn changed(
+pub(super) fn changed_workflow(
     file: &workflow_file::WorkflowFile,
     stored: &workflow_file::WorkflowFile,
     started: &JobStarted,
@@ -194,12 +195,16 @@ pub(super) fn changed(
             renamed: RenamedSteps::default(),
             same_steps: false,
         };
-        WorkflowReplacement { workflow, texts: file.texts(), recorded: recorded(stored, started) }
+        WorkflowReplacement {
+            workflow,
+            texts: file.texts(),
+            recorded: recorded_workflow(stored, started),
+        }
     })
 }
 
 /// Returns the workflow that a job ran with so far, unless another one was stored since.
-pub(super) fn recorded(
+pub(super) fn recorded_workflow(
     stored: &workflow_file::WorkflowFile,
     started: &JobStarted,
 ) -> Option<Workflow> {
@@ -207,13 +212,13 @@ pub(super) fn recorded(
 }
 
 /// Returns the workflow to go on with, and says so when the file has changed.
-pub(super) fn current(
+pub(super) fn workflow_to_resume(
     use_current_workflow: bool,
     stored: &workflow_file::WorkflowFile,
     given: &str,
     out: &mut Console,
 ) -> Result<workflow_file::WorkflowFile, CliError> {
-    let path = place(stored, given);
+    let path = workflow_path(stored, given);
     if use_current_workflow {
         let path = path.ok_or_else(|| {
             let message =
@@ -232,8 +237,11 @@ pub(super) fn current(
 }
 
 /// Returns the hash of the workflow file as it is now, if it can be used.
-pub(super) fn newest(stored: &workflow_file::WorkflowFile, given: &str) -> Option<String> {
-    let (parsed, text) = workflow_file::parse(&place(stored, given)?).ok()?;
+pub(super) fn current_workflow_hash(
+    stored: &workflow_file::WorkflowFile,
+    given: &str,
+) -> Option<String> {
+    let (parsed, text) = workflow_file::parse(&workflow_path(stored, given)?).ok()?;
     let directory = stored.directory.clone();
     Some(workflow_file::WorkflowFile { loaded: parsed.ok()?, text, directory }.hash())
 }
@@ -242,7 +250,7 @@ pub(super) fn newest(stored: &workflow_file::WorkflowFile, given: &str) -> Optio
 ///
 /// The path was typed in some directory that nobody remembers, but the directory of
 /// the file is kept with the job. A workflow that stands in no file has none.
-fn place(stored: &workflow_file::WorkflowFile, given: &str) -> Option<PathBuf> {
+fn workflow_path(stored: &workflow_file::WorkflowFile, given: &str) -> Option<PathBuf> {
     let name = Path::new(given).file_name()?;
     stored.directory.is_absolute().then(|| stored.directory.join(name))
 }

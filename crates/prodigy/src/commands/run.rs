@@ -117,7 +117,7 @@ pub(crate) struct WorkflowArgs {
 
 pub(super) fn run(args: &Cli, command: &RunArgs, out: &mut Console) -> Result<Exit, CliError> {
     let repo = context::repo(command.task.path.as_deref());
-    let mut request = command.task.request(&command.workflow, repo, out)?;
+    let mut request = command.task.to_request(&command.workflow, repo, out)?;
     request.yes = command.yes;
     request.job.clone_from(&command.job_id);
     request.junit.clone_from(&command.junit);
@@ -125,12 +125,12 @@ pub(super) fn run(args: &Cli, command: &RunArgs, out: &mut Console) -> Result<Ex
     if command.dry_run {
         return plan::show(args, &request, false, out);
     }
-    begin(args, request, out)
+    start_job(args, request, out)
 }
 
 impl WorkflowArgs {
     /// Returns what somebody wants to be run, in a repository if that is one.
-    pub(super) fn request(
+    pub(super) fn to_request(
         &self,
         workflow: &Path,
         repo: Result<Repo, CliError>,
@@ -221,18 +221,22 @@ impl RunRequest {
 }
 
 /// Starts a job and sees it through.
-pub(super) fn begin(args: &Cli, request: RunRequest, out: &mut Console) -> Result<Exit, CliError> {
+pub(super) fn start_job(
+    args: &Cli,
+    request: RunRequest,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let sizes = StepCounts::of(&request.file.loaded.workflow);
     refuse_rounds(&request, sizes.mode)?;
     if request.rehearsal.is_none() {
         setup::require_trust(&request.repo)?;
     }
     let home = match &request.rehearsal {
-        Some(rehearsed) => context::prepared(rehearsed.home.clone())?,
-        None => context::prepared_home(args)?,
+        Some(rehearsed) => context::ensure_home_at(rehearsed.home.clone())?,
+        None => context::ensure_home(args)?,
     };
     let head = request.repo.head().map_err(context::git_error)?;
-    let target = target::choose(&request.repo, &head, request.into.clone())?;
+    let target = target::choose_target(&request.repo, &head, request.into.clone())?;
     let (rounds, job) = (request.rounds(), job_id(&request)?);
     let RunRequest { name, file, repo, parameters, inputs, profile, yes, options, .. } = request;
     let (junit, rehearsal, given) = (request.junit, request.rehearsal, request.given);
@@ -256,7 +260,7 @@ pub(super) fn begin(args: &Cli, request: RunRequest, out: &mut Console) -> Resul
         parameters,
         profile,
         yes,
-        by: Some(context::person(&repo)),
+        by: Some(context::actor(&repo)),
         found: None,
         // What holds is known once the settings are.
         budget: Budget::default(),
@@ -264,7 +268,7 @@ pub(super) fn begin(args: &Cli, request: RunRequest, out: &mut Console) -> Resul
         input: given.as_ref().map(|given| given.input.clone()),
     };
     if rehearsal.is_none() {
-        warn(&repo, out)?;
+        warn_about_checkout(&repo, out)?;
     }
     let items = given.map(|given| given.bytes);
     let beginning = NewJob { job: job.clone(), started, texts: file.texts(), items };
@@ -272,12 +276,12 @@ pub(super) fn begin(args: &Cli, request: RunRequest, out: &mut Console) -> Resul
     let (max_parallel, exit) = (options.max_parallel, ExitRules::default());
     let world =
         setup::RunSetup { home, repo, profile, max_parallel, junit, rehearsal, exit, verbose };
-    setup::go(args, world, file, out, |settings| run::start(settings, beginning), &job)
+    setup::run_to_end(args, world, file, out, |settings| run::start(settings, beginning), &job)
 }
 
 /// Says what of the user's checkout is not part of a run, and what else may surprise.
-pub(super) fn warn(repo: &Repo, out: &mut Console) -> Result<(), CliError> {
-    let dirty = repo.uncommitted().map_err(context::git_error)?;
+pub(super) fn warn_about_checkout(repo: &Repo, out: &mut Console) -> Result<(), CliError> {
+    let dirty = repo.count_uncommitted().map_err(context::git_error)?;
     if dirty > 0 {
         let (changes, are) = if dirty == 1 { ("change", "is") } else { ("changes", "are") };
         out.note(format_args!(
@@ -313,7 +317,7 @@ fn job_id(request: &RunRequest) -> Result<JobId, CliError> {
         JobMode::Mapreduce => "mapreduce",
     };
     run::new_job_id(kind).map_err(|error| {
-        CliError::new(Exit::Failure, "no id could be made for the job").because(error)
+        CliError::new(Exit::Failure, "no id could be made for the job").with_source(error)
     })
 }
 
@@ -321,7 +325,7 @@ fn job_id(request: &RunRequest) -> Result<JobId, CliError> {
 fn inputs(command: &WorkflowArgs, repo: &Repo) -> Result<Vec<String>, CliError> {
     let mut inputs = command.args.clone();
     for pattern in &command.map {
-        let found = matches(pattern, repo)?;
+        let found = matched_files(pattern, repo)?;
         if found.is_empty() {
             return Err(CliError::new(Exit::Usage, format!("no file matches `{pattern}`"))
                 .with_hint("patterns are relative to the root of the repository"));
@@ -334,7 +338,7 @@ fn inputs(command: &WorkflowArgs, repo: &Repo) -> Result<Vec<String>, CliError> 
 /// Returns the files of the repository that match a pattern, relative to its root.
 ///
 /// Links to directories are not followed. A file whose name is not text is not passed over.
-pub(super) fn matches(pattern: &str, repo: &Repo) -> Result<Vec<String>, CliError> {
+pub(super) fn matched_files(pattern: &str, repo: &Repo) -> Result<Vec<String>, CliError> {
     matching_files(repo.checkout(), pattern).map_err(|error| {
         let (exit, hint) = match &error {
             FilePatternError::Syntax { .. } => (Exit::Usage, None),

@@ -18,7 +18,7 @@ impl RunResult {
     }
 
     /// Returns the end of a job that was over before: it is the same again.
-    pub(super) fn before(state: Job) -> Self {
+    pub(super) fn already_completed(state: Job) -> Self {
         let replayed = ReplaySummary::default();
         Self { ending: RunOutcome::Completed, state, replayed, is_new: false }
     }

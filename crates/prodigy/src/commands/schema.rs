@@ -28,7 +28,7 @@ pub(crate) enum SchemaCommand {
     AuditRecord,
 }
 
-pub(super) fn run(
+pub(super) fn run_schema(
     _args: &Cli,
     command: &SchemaCommand,
     out: &mut Console,

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, ops::ControlFlow, path::Path, time::Duration};
 
 use prodigy_core::{
-    mask::{Mask, inherited},
+    mask::{Mask, env_secrets},
     workflow::{Secret, SecretSource},
 };
 use prodigy_engine::{
@@ -26,7 +26,7 @@ const SECRET_GRACE: Duration = Duration::from_secs(1);
 const SECRET_LIMIT: usize = 64 << 10;
 
 /// Fetches the secrets; one that cannot be had stops the run before it begins.
-pub(super) fn secrets(
+pub(super) fn fetch_secrets(
     declared: &[Secret],
     directory: &Path,
     out: &mut Console,
@@ -50,7 +50,7 @@ pub(super) fn secrets(
 
 /// Returns what is hidden in everything that is stored: the secrets of the workflow, and those
 /// that nobody declared but every step inherits.
-pub(super) fn masked(
+pub(super) fn masked_values(
     secrets: &[(String, String)],
     env: &[(OsString, OsString)],
     layout: &Layout,
@@ -58,7 +58,7 @@ pub(super) fn masked(
 ) -> Result<Vec<String>, CliError> {
     let variables = env.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
     let (home, root) = (layout.home().to_string_lossy(), repo.root().to_string_lossy());
-    let found = inherited(variables, &[&home, &root]);
+    let found = env_secrets(variables, &[&home, &root]);
     let mut masked: Vec<String> = secrets.iter().map(|(_, value)| value.clone()).collect();
     if found.iter().all(|value| masked.contains(value)) {
         return Ok(masked);
@@ -77,16 +77,16 @@ pub(super) fn masked(
 }
 
 /// Returns a text without the secrets that every step inherits.
-pub(super) fn without_inherited(text: &str) -> String {
-    without(text, &[], Path::new(""))
+pub(super) fn mask_inherited(text: &str) -> String {
+    mask(text, &[], Path::new(""))
 }
 
 /// Returns a text without the secrets that every step inherits, and those that a workflow takes
 /// from variables and files. The commands of secrets are not run for it.
-pub(super) fn without(text: &str, declared: &[Secret], directory: &Path) -> String {
+pub(super) fn mask(text: &str, declared: &[Secret], directory: &Path) -> String {
     let variables: Vec<(String, String)> = std::env::vars().collect();
     let variables = variables.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let mut masked = inherited(variables, &[]);
+    let mut masked = env_secrets(variables, &[]);
     let at_hand = declared.iter().filter(|secret| match secret.source {
         SecretSource::Env(_) | SecretSource::File(_) => true,
         SecretSource::Command(_) => false,
@@ -104,10 +104,10 @@ fn fetch(secret: &Secret, directory: &Path) -> Result<String, String> {
         SecretSource::File(file) => {
             input::read(&directory.join(file)).map_err(|error| error.to_string())?
         }
-        SecretSource::Command(command) => printed(command, directory)?,
+        SecretSource::Command(command) => run_secret_command(command, directory)?,
     };
     if value.len() > SECRET_LIMIT {
-        return Err(too_long());
+        return Err(too_long_message());
     }
     if value.contains('\0') {
         return Err("it holds a NUL byte, which no variable can".to_owned());
@@ -118,7 +118,7 @@ fn fetch(secret: &Secret, directory: &Path) -> Result<String, String> {
 /// Returns what the command of a secret prints.
 ///
 /// It runs under a supervisor, so that it ends with us: nobody hears signals yet.
-fn printed(command: &str, directory: &Path) -> Result<String, String> {
+fn run_secret_command(command: &str, directory: &Path) -> Result<String, String> {
     let launch = Launch {
         argv: vec!["sh".into(), "-c".into(), command.into()],
         env: std::env::vars_os().collect(),
@@ -146,13 +146,13 @@ fn printed(command: &str, directory: &Path) -> Result<String, String> {
                 _ => ControlFlow::Continue(()),
             }
         };
-        let ended = supervisor.listen(&launch, &StopToken::new(), &mut hear).await;
+        let ended = supervisor.run_streaming(&launch, &StopToken::new(), &mut hear).await;
         supervisor.close().await;
         ended
     });
     let ended = ended.map_err(|error| error.to_string())?;
     if value.len() > SECRET_LIMIT {
-        return Err(too_long());
+        return Err(too_long_message());
     }
     match (ended.ended_by, ended.status) {
         (None, ProcessStatus::Exited(0)) => {}
@@ -164,14 +164,14 @@ fn printed(command: &str, directory: &Path) -> Result<String, String> {
             return Err(format!("its command was ended by signal {signal}"));
         }
         (Some(_), _) => {
-            let limit = prodigy_core::duration::show(SECRET_TIMEOUT);
+            let limit = prodigy_core::duration::format(SECRET_TIMEOUT);
             return Err(format!("its command took longer than {limit}"));
         }
     }
     String::from_utf8(value).map_err(|_| "it is not UTF-8 text".to_owned())
 }
 
-fn too_long() -> String {
+fn too_long_message() -> String {
     let limit = SECRET_LIMIT >> 10;
     format!(
         "it is longer than {limit} KiB; write it to a file that the steps read, and let the secret \

@@ -20,22 +20,22 @@ use prodigy_engine::{
     shutdown::Shutdown,
 };
 
-use self::environment::{chosen_env, env_files, environment};
+use self::environment::{env_files, profile_env, step_environment};
 use super::{
     agents, context,
     events::EventReporter,
-    found::found,
+    found::fingerprint_environment,
     lookup::job_error,
     repository,
     run::RehearsalRequest,
     run_end::RunResult,
-    secrets::{masked, secrets},
+    secrets::{fetch_secrets, masked_values},
     target,
 };
 use crate::{
     cli::Cli,
     config::Config,
-    error::{CliError, explained},
+    error::{CliError, error_chain},
     exit::Exit,
     output::Console,
     output_file, replay_policy,
@@ -69,7 +69,7 @@ pub(super) struct RunSetup {
 }
 
 /// Prepares a run, starts it, and sees it through to its summary.
-pub(super) fn go(
+pub(super) fn run_to_end(
     args: &Cli,
     world: RunSetup,
     file: WorkflowFile,
@@ -82,31 +82,31 @@ pub(super) fn go(
     } else {
         progress::reporter(&file.loaded.workflow, world.max_parallel, out.color())
     };
-    let (reporter, notebook) = RunLogReporter::of(reporter);
+    let (reporter, notebook) = RunLogReporter::wrap(reporter);
     let (junit, rules) = (world.junit.clone(), world.exit);
     if let Some(path) = &junit {
         output_file::check(path)?;
     }
     let is_rehearsal = world.rehearsal.is_some();
     let repo = world.repo.clone();
-    let settings = settings(args, world, file, reporter, out)?;
+    let settings = build_job_context(args, world, file, reporter, out)?;
     let layout = settings.layout.clone();
     let RunResult { ending, state, replayed, is_new } =
-        see_through(settings, job, async |settings| match begin(settings) {
-            Ok(run) => Box::pin(run.go()).await.map(RunResult::of),
-            Err(run::Error::Completed { state, .. }) => Ok(RunResult::before(*state)),
+        block_on_run(settings, job, async |settings| match begin(settings) {
+            Ok(run) => Box::pin(run.run()).await.map(RunResult::of),
+            Err(run::Error::Completed { state, .. }) => Ok(RunResult::already_completed(*state)),
             Err(error) => Err(error),
         })?;
-    replays::tell(&replayed, out);
-    let notebook = notebook::taken(&notebook);
+    replays::print_skipped_replays(&replayed, out);
+    let notebook = notebook::take_run_log(&notebook);
     let is_retry = rules.retry.is_some();
     let notebook = if is_retry {
         notebook
     } else {
-        notebook.whole(&layout, job).map_err(|error| job_error(job, error))?
+        notebook.with_earlier_runs(&layout, job).map_err(|error| job_error(job, error))?
     };
     let over = RunSummary {
-        program: &context::program(args),
+        program: &context::self_command(args),
         layout: &layout,
         id: job,
         job: &state,
@@ -118,19 +118,19 @@ pub(super) fn go(
         is_rehearsal,
     };
     if is_new {
-        finish(&over, out);
+        print_summary(&over, out);
     } else {
         summary::show_already_completed(&over, out);
     }
     if let Some(path) = &junit {
         junit::write(path, &layout, job, &state)
-            .map_err(|error| CliError::new(Exit::Failure, explained(&error)))?;
+            .map_err(|error| CliError::new(Exit::Failure, error_chain(&error)))?;
     }
     Ok(rules.exit(ending, &state, &replayed))
 }
 
 /// Looks at what dead letters changed outside, without running the job.
-pub(super) fn check(
+pub(super) fn check_effects(
     args: &Cli,
     world: RunSetup,
     file: WorkflowFile,
@@ -138,13 +138,15 @@ pub(super) fn check(
     asked: EffectCheckRequest,
 ) -> Result<Vec<CheckedEffect>, CliError> {
     let reporter = progress::reporter(&file.loaded.workflow, world.max_parallel, out.color());
-    let settings = settings(args, world, file, reporter, out)?;
+    let settings = build_job_context(args, world, file, reporter, out)?;
     let job = asked.job.clone();
-    see_through(settings, &job, async |settings| Box::pin(run::check(settings, asked)).await)
+    block_on_run(settings, &job, async |settings| {
+        Box::pin(run::check_effects(settings, asked)).await
+    })
 }
 
 /// Returns everything about a run that does not come from its journal.
-fn settings(
+fn build_job_context(
     args: &Cli,
     world: RunSetup,
     file: WorkflowFile,
@@ -152,7 +154,7 @@ fn settings(
     out: &mut Console,
 ) -> Result<RunSettings, CliError> {
     let layout = context::layout(&world.home, &world.repo)?;
-    repository::claim_name(&layout, &world.repo, out)?;
+    repository::claim_repo_name(&layout, &world.repo, out)?;
     let checkout = match &world.rehearsal {
         Some(rehearsed) => &rehearsed.checkout,
         None => world.repo.root(),
@@ -164,41 +166,42 @@ fn settings(
             trust::note_untrusted(&content, out);
             config.if_trusted()
         }
-        None => trusted(config, &content)?,
+        None => require_trusted_config(config, &content)?,
     };
-    refuse_beyond(&file, &config, out)?;
+    reject_unsupported_options(&file, &config, out)?;
     if world.rehearsal.is_none() {
-        let cut_off = agents::cut_off(&file.loaded.workflow, &config);
-        show(&file, &cut_off, out);
+        let cut_off = agents::agents_without_network(&file.loaded.workflow, &config);
+        print_diagnostics(&file, &cut_off, out);
     }
     let mut workflow = file.loaded.workflow;
     if let Some(rehearsed) = &world.rehearsal {
         let original = workflow.clone();
         rehearsed
             .rehearsal
-            .prepare(&mut workflow, &|name| agents::configured(&original, &config, name));
+            .prepare(&mut workflow, &|name| agents::resolve_agent(&original, &config, name));
     }
     let files = env_files(&workflow, &file.directory)?;
-    let base_env = environment(&files);
-    let env = chosen_env(&workflow, world.profile.as_deref())?;
-    let configured = agents::needed(&workflow, &config, &base_env)?;
-    agents::refuse_bypass(&workflow, &configured, &base_env, &env)?;
-    agents::warn_of_unknown_costs(&workflow, &configured, out);
+    let base_env = step_environment(&files);
+    let env = profile_env(&workflow, world.profile.as_deref())?;
+    let configured = agents::required_agents(&workflow, &config, &base_env)?;
+    agents::reject_bypass_as_root(&workflow, &configured, &base_env, &env)?;
+    agents::warn_unpriced_agents(&workflow, &configured, out);
     if world.rehearsal.is_none() {
         trust::refuse_commands(&content, world.repo.checkout(), &workflow, &configured)?;
         trust::announce(&content, &configured, out);
     }
     let trusted = trust::trusted_for(&content, world.repo.checkout());
-    let mut found = found(&workflow, &configured, &base_env, &files, &env);
-    (found.policy_snapshot, found.owners) = replay_policy::named(checkout, out);
-    let agents = configured.iter().map(|(name, config)| ((*name).to_owned(), agent::agent(config)));
+    let mut found = fingerprint_environment(&workflow, &configured, &base_env, &files, &env);
+    (found.policy_snapshot, found.owners) = replay_policy::snapshot_and_owners(checkout, out);
+    let agents =
+        configured.iter().map(|(name, config)| ((*name).to_owned(), agent::driver_for(config)));
     let agents = agents.collect();
-    let secrets = secrets(&workflow.secrets, &file.directory, out)?;
-    let masked = masked(&secrets, &base_env, &layout, &world.repo)?;
-    let sandbox = sandbox(&workflow, &world.repo, &base_env)?;
+    let secrets = fetch_secrets(&workflow.secrets, &file.directory, out)?;
+    let masked = masked_values(&secrets, &base_env, &layout, &world.repo)?;
+    let sandbox = find_sandbox(&workflow, &world.repo, &base_env)?;
     let shutdown = Shutdown::default();
     Ok(RunSettings {
-        program: program()?,
+        program: supervisor_program()?,
         base_env,
         env,
         secrets,
@@ -215,7 +218,7 @@ fn settings(
         options: RunOptions::default(),
         shutdown: shutdown.clone(),
         reporter,
-        confirm: Some(progress::confirm(shutdown)),
+        confirm: Some(progress::merge_prompt(shutdown)),
         layout,
         repo: world.repo,
         workflow,
@@ -224,22 +227,22 @@ fn settings(
 }
 
 /// Returns the configuration, if all of it holds.
-fn trusted(config: Config, content: &RepoContent) -> Result<Config, CliError> {
+fn require_trusted_config(config: Config, content: &RepoContent) -> Result<Config, CliError> {
     if config.withheld.is_empty() {
         return Ok(config);
     }
-    trust::require(content, ContentSource::Config)?;
+    trust::require_trust(content, ContentSource::Config)?;
     let message = "the configuration of this repository changes while it is read";
     Err(CliError::new(Exit::Invalid, message).with_hint("`prodigy trust --show` shows it"))
 }
 
 /// Refuses to go on in a repository whose configuration is not trusted, before anything starts.
 pub(super) fn require_trust(repo: &Repo) -> Result<(), CliError> {
-    trust::require(&RepoContent::read(repo.root()), ContentSource::Config)
+    trust::require_trust(&RepoContent::read(repo.root()), ContentSource::Config)
 }
 
 /// Returns what a replay would run with now.
-pub(super) fn run_facts(
+pub(super) fn run_fingerprint(
     args: &Cli,
     file: &WorkflowFile,
     profile: Option<&str>,
@@ -249,15 +252,15 @@ pub(super) fn run_facts(
     let config = Config::load(args, Some(root))?.if_trusted();
     let workflow = &file.loaded.workflow;
     let files = env_files(workflow, &file.directory)?;
-    let base_env = environment(&files);
-    let env = chosen_env(workflow, profile)?;
-    let configured = agents::needed(workflow, &config, &base_env)?;
-    let found = found(workflow, &configured, &base_env, &files, &env);
+    let base_env = step_environment(&files);
+    let env = profile_env(workflow, profile)?;
+    let configured = agents::required_agents(workflow, &config, &base_env)?;
+    let found = fingerprint_environment(workflow, &configured, &base_env, &files, &env);
     Ok(RunFingerprint { workflow_hash: file.hash(), found })
 }
 
 /// Sees something through that can be stopped by a signal.
-fn see_through<T>(
+fn block_on_run<T>(
     settings: RunSettings,
     job: &JobId,
     work: impl AsyncFnOnce(RunSettings) -> Result<T, run::Error>,
@@ -268,10 +271,10 @@ fn see_through<T>(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| CliError::new(Exit::Failure, "no runtime").because(error))?;
+        .map_err(|error| CliError::new(Exit::Failure, "no runtime").with_source(error))?;
     let result = runtime.block_on(async {
-        shutdown.listen().map_err(|error| {
-            CliError::new(Exit::Failure, "signals cannot be listened to").because(error)
+        shutdown.install_signal_handlers().map_err(|error| {
+            CliError::new(Exit::Failure, "signals cannot be listened to").with_source(error)
         })?;
         work(settings).await.map_err(|error| run_error(error, job))
     });
@@ -281,22 +284,26 @@ fn see_through<T>(
 }
 
 /// Says what a run came to.
-fn finish(over: &RunSummary<'_>, out: &mut Console) {
+fn print_summary(over: &RunSummary<'_>, out: &mut Console) {
     summary::show(over, out);
     if over.is_rehearsal {
         return;
     }
     if let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty())
-        && let Err(error) = step_summary::append(Path::new(&path), over)
+        && let Err(error) = step_summary::append_github_summary(Path::new(&path), over)
     {
         out.note(format_args!("warning: the GitHub step summary was not written: {error}"));
     }
 }
 
 /// Refuses a workflow that asks of agents what they cannot do.
-fn refuse_beyond(file: &WorkflowFile, config: &Config, out: &mut Console) -> Result<(), CliError> {
-    let found = agents::beyond(&file.loaded.workflow, config);
-    show(file, &found, out);
+fn reject_unsupported_options(
+    file: &WorkflowFile,
+    config: &Config,
+    out: &mut Console,
+) -> Result<(), CliError> {
+    let found = agents::unsupported_options(&file.loaded.workflow, config);
+    print_diagnostics(file, &found, out);
     if found.is_empty() {
         return Ok(());
     }
@@ -306,28 +313,31 @@ fn refuse_beyond(file: &WorkflowFile, config: &Config, out: &mut Console) -> Res
 }
 
 /// Shows what there is to say about a workflow.
-fn show(file: &WorkflowFile, found: &[Diagnostic], out: &mut Console) {
+fn print_diagnostics(file: &WorkflowFile, found: &[Diagnostic], out: &mut Console) {
     let color = out.color();
     for one in found {
-        out.rendered(&format!("{}\n", diagnostics::human(&file.loaded.sources, one, color)));
+        out.preformatted(&format!(
+            "{}\n",
+            diagnostics::render_diagnostic(&file.loaded.sources, one, color)
+        ));
     }
 }
 
 /// Returns the program that supervisors are started from.
-fn program() -> Result<PathBuf, CliError> {
+fn supervisor_program() -> Result<PathBuf, CliError> {
     std::env::current_exe().map_err(|error| {
-        CliError::new(Exit::Failure, "prodigy's own program cannot be found").because(error)
+        CliError::new(Exit::Failure, "prodigy's own program cannot be found").with_source(error)
     })
 }
 
 /// Makes sure that the sandbox of the workflow can be made before anything starts.
-fn sandbox(
+fn find_sandbox(
     workflow: &Workflow,
     repo: &Repo,
     env: &[(OsString, OsString)],
 ) -> Result<Option<Sandbox>, CliError> {
     let Some(config) = &workflow.sandbox else { return Ok(None) };
-    let found = Sandbox::find(config, repo.root(), env);
+    let found = Sandbox::detect(config, repo.root(), env);
     found.map(Some).map_err(|error| {
         CliError::new(Exit::Invalid, error.to_string())
             .with_hint(format!("{}, or take `sandbox` out", error.hint()))
@@ -340,7 +350,7 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
         return job_error(job, error);
     }
     let resume = format!("`prodigy resume {job}` goes on once that is mended");
-    let message = explained(&error);
+    let message = error_chain(&error);
     let (exit, hint) = match &error {
         run::Error::Journal { .. } => (Exit::Failure, Some(resume)),
         run::Error::DiskFloor { .. } => {
@@ -353,7 +363,7 @@ fn run_error(error: run::Error, job: &JobId) -> CliError {
             (Exit::Usage, Some(format!("`prodigy jobs show {job}` shows how it ended")))
         }
         run::Error::OtherRepository { repository, .. } => {
-            (Exit::Usage, Some(format!("add `--path {}`", context::quoted(repository))))
+            (Exit::Usage, Some(format!("add `--path {}`", context::shell_quote(repository))))
         }
         run::Error::OtherWorkflow(_) => {
             (Exit::Usage, Some("leave out `--use-current-workflow`".to_owned()))

@@ -6,7 +6,7 @@ use std::{
 };
 
 use prodigy_core::workflow::SimulatedTurn;
-use prodigy_engine::agent::{TurnOutcome, perform};
+use prodigy_engine::agent::{TurnOutcome, run_turn};
 
 use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
@@ -18,21 +18,23 @@ pub(crate) struct SimulateAgentArgs {
     limit: Option<PathBuf>,
 }
 
-pub(super) fn run(
+pub(super) fn run_simulate_agent(
     _args: &Cli,
     command: &SimulateAgentArgs,
     _out: &mut Console,
 ) -> Result<Exit, CliError> {
     let turn: SimulatedTurn = serde_json::from_reader(io::stdin().lock()).map_err(|error| {
         CliError::new(Exit::Usage, "standard input is not a turn of the simulated agent")
-            .because(error)
+            .with_source(error)
     })?;
     // Its events are for whoever reads the stream, as they happen.
     let mut stream = io::stdout().lock();
-    let end =
-        perform(&turn, Path::new("."), command.limit.as_deref(), &mut stream).map_err(|error| {
-            CliError::new(Exit::Failure, "the simulated agent could not do its work").because(error)
-        })?;
+    let end = run_turn(&turn, Path::new("."), command.limit.as_deref(), &mut stream).map_err(
+        |error| {
+            CliError::new(Exit::Failure, "the simulated agent could not do its work")
+                .with_source(error)
+        },
+    )?;
     Ok(match end {
         TurnOutcome::Answered => Exit::Success,
         TurnOutcome::Failed => Exit::Failure,

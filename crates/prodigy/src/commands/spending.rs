@@ -11,7 +11,7 @@ pub(crate) struct SpendingArgs {
     pub(super) no_wait: Option<bool>,
 
     /// Stop when the job has cost this much [default: what the workflow says]
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = parse_usd)]
     pub(super) budget_usd: Option<f64>,
 }
 
@@ -24,7 +24,7 @@ impl SpendingArgs {
 }
 
 /// Reads an amount of money.
-fn dollars(text: &str) -> Result<f64, String> {
+fn parse_usd(text: &str) -> Result<f64, String> {
     let amount = text.strip_prefix('$').unwrap_or(text).parse::<f64>().ok();
     amount
         .filter(|amount| amount.is_finite() && *amount >= 0.0)

@@ -15,11 +15,11 @@ use rustix::process::Signal;
 
 use super::{
     context,
-    lookup::{find_job, job_error, summary},
-    pause::{heeded, holder, not_running},
+    lookup::{find_job, job_error, job_summary},
+    pause::{not_running, running_process, unignored_signals},
 };
 use crate::{
-    cli::Cli, config::Config, error::CliError, exit::Exit, output::Console, report::count,
+    cli::Cli, config::Config, error::CliError, exit::Exit, output::Console, report::plural,
 };
 
 /// The time that a run may take to record its end, beyond the grace period of its step.
@@ -42,31 +42,36 @@ pub(crate) struct StopArgs {
     now: bool,
 }
 
-pub(super) fn run(args: &Cli, command: &StopArgs, out: &mut Console) -> Result<Exit, CliError> {
+pub(super) fn run_stop(
+    args: &Cli,
+    command: &StopArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let (layout, job) = find_job(args, &command.job)?;
     let limit = grace(args, &layout, &job)?.saturating_add(ENDING);
-    let holder = holder(&layout, &job)?;
+    let holder = running_process(&layout, &job)?;
     let failed = |error| job_error(&job, error);
-    let heeded = heeded(&holder, &job, &[Signal::TERM, Signal::HUP, Signal::INT])?;
+    let heeded = unignored_signals(&holder, &job, &[Signal::TERM, Signal::HUP, Signal::INT])?;
     let asked = heeded.first().map_or(Ok(true), |signal| holder.signal(*signal));
     if !asked.map_err(failed)? {
         return Err(not_running(&layout, &job));
     }
-    let is_gone = if command.now { insist(&holder, &heeded, limit) } else { holder.wait(limit) };
+    let is_gone =
+        if command.now { signal_until_exit(&holder, &heeded, limit) } else { holder.wait(limit) };
     if !is_gone.map_err(failed)? {
         let message = format!(
             "process {} still runs job `{job}` after {}",
             holder.pid(),
-            duration::show(limit)
+            duration::format(limit)
         );
         return Err(CliError::new(Exit::Failure, message)
             .with_hint(format!("`prodigy stop {job} --now` does not wait for the step")));
     }
-    let (summary, status, damage) = summary(&layout, &job).map_err(failed)?;
+    let (summary, status, damage) = job_summary(&layout, &job).map_err(failed)?;
     if let Some(error) = damage {
         return Err(job_error(&job, error));
     }
-    tell(&job, holder.pid(), &summary, status, out)?;
+    print_result(&job, holder.pid(), &summary, status, out)?;
     Ok(Exit::Success)
 }
 
@@ -74,7 +79,7 @@ pub(super) fn run(args: &Cli, command: &StopArgs, out: &mut Console) -> Result<E
 ///
 /// Every signal after the first insists. They take turns, for two of one kind may arrive as one, and
 /// are sent again where only one kind is not ignored.
-fn insist(
+fn signal_until_exit(
     holder: &LockHolder,
     signals: &[Signal],
     limit: Duration,
@@ -92,14 +97,14 @@ fn insist(
 }
 
 /// Says what came of it.
-fn tell(
+fn print_result(
     job: &JobId,
     pid: i32,
     summary: &JobSummary,
     status: JobStatus,
     out: &mut Console,
 ) -> Result<(), CliError> {
-    let done = done_of(summary);
+    let done = format_progress(summary);
     match status {
         JobStatus::Completed | JobStatus::CompletedWithFailures | JobStatus::Failed => {
             out.line(format_args!("job `{job}` ended before it was stopped: {status} · {done}"))?;
@@ -118,16 +123,16 @@ fn tell(
 }
 
 /// Returns how much is done: of the items, once they are known, or else of the steps.
-fn done_of(summary: &JobSummary) -> String {
+fn format_progress(summary: &JobSummary) -> String {
     if let Some(items) = &summary.items {
-        return format!("{} of {} done", items.counts.successful, count(items.total, "item"));
+        return format!("{} of {} done", items.counts.successful, plural(items.total, "item"));
     }
-    format!("{} of {} done", summary.steps_done, count(summary.steps_total, "step"))
+    format!("{} of {} done", summary.steps_done, plural(summary.steps_total, "step"))
 }
 
 /// Returns the grace that the run was most likely started with.
 fn grace(args: &Cli, layout: &Layout, job: &JobId) -> Result<Duration, CliError> {
     // A journal that cannot be read is no reason not to stop its job.
-    let repository = context::started(layout, job).ok().map(|started| started.repository);
+    let repository = context::job_started(layout, job).ok().map(|started| started.repository);
     Ok(Config::load(args, repository.as_deref().map(Path::new))?.grace.value)
 }

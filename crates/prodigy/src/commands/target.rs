@@ -25,7 +25,7 @@ pub(super) struct MergeTarget {
 /// Returns the branch of a new job: the one that was named, or the one that is checked out.
 ///
 /// Without either the job could pay for results that it has no place for, so it is refused.
-pub(super) fn choose(
+pub(super) fn choose_target(
     repo: &Repo,
     head: &Head,
     into: Option<String>,
@@ -56,10 +56,10 @@ pub(super) fn check_name(repo: &Repo, branch: &str) -> Result<(), CliError> {
 }
 
 /// Returns whether the branch that a job is merged into is there or will be made.
-pub(super) fn exists(repo: &Repo, job: &JobSummary) -> bool {
+pub(super) fn branch_exists(repo: &Repo, job: &JobSummary) -> bool {
     let Some(started) = &job.started else { return false };
     // A repository that cannot be asked is reported when the job goes on.
-    let is_there = |branch: &String| repo.branch(branch).is_ok_and(|found| found.is_some());
+    let is_there = |branch: &String| repo.branch_tip(branch).is_ok_and(|found| found.is_some());
     started.into || started.target_branch.as_ref().is_some_and(is_there)
 }
 
@@ -72,7 +72,7 @@ pub(super) fn branch_to_name(repo: &Repo, started: &JobStarted) -> Option<String
         return None;
     }
     // A repository that cannot be asked is reported when the job goes on.
-    match repo.branch(target) {
+    match repo.branch_tip(target) {
         Ok(None) => any(),
         Ok(Some(tip)) => {
             let is_rewritten = repo.is_ancestor(&started.base_commit, &tip).is_ok_and(|is| !is);

@@ -13,8 +13,8 @@ use crate::{
     input,
     output::Console,
     report::{
-        checked::{DiagnosticFormat, FileCheck, report},
-        count,
+        checked::{DiagnosticFormat, FileCheck, print_file_checks},
+        plural,
     },
     trust::{self, RepoContent},
     workflow_file,
@@ -35,11 +35,7 @@ pub(crate) struct ValidateArgs {
     format: DiagnosticFormat,
 }
 
-pub(super) fn run(
-    args: &Cli,
-    command: &ValidateArgs,
-    out: &mut Console,
-) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &ValidateArgs, out: &mut Console) -> Result<Exit, CliError> {
     let here = std::env::current_dir().unwrap_or_default();
     let root = repo_root(&here);
     // Nothing of it runs here: names and kinds of agents count, trusted or not.
@@ -57,7 +53,7 @@ pub(super) fn run(
         let known: Vec<&Config> = [&config].into_iter().chain(&other).collect();
         files.push((path.clone(), check(path, &config, &known)));
     }
-    report(files, command.format, out)
+    print_file_checks(files, command.format, out)
 }
 
 /// Checks one file, with everything it includes and the agents that are configured elsewhere.
@@ -67,9 +63,9 @@ fn check(path: &Path, config: &Config, known: &[&Config]) -> Result<FileCheck, i
     let (parsed, _) = workflow_file::parse(path)?;
     Ok(match parsed {
         Ok(Loaded { workflow, sources, mut warnings }) => {
-            warnings.extend(agents::beyond(&workflow, config));
-            warnings.extend(agents::unknown(&workflow, known));
-            warnings.extend(agents::cut_off(&workflow, config));
+            warnings.extend(agents::unsupported_options(&workflow, config));
+            warnings.extend(agents::unknown_agents(&workflow, known));
+            warnings.extend(agents::agents_without_network(&workflow, config));
             FileCheck { sources, diagnostics: warnings, summary: summarize(&workflow) }
         }
         Err(rejected) => rejected.into(),
@@ -79,7 +75,7 @@ fn check(path: &Path, config: &Config, known: &[&Config]) -> Result<FileCheck, i
 /// Returns what is in a workflow.
 fn summarize(workflow: &Workflow) -> String {
     let parts = match &workflow.body {
-        Body::Sequential { steps, .. } => return count(steps.len(), "step"),
+        Body::Sequential { steps, .. } => return plural(steps.len(), "step"),
         Body::MapReduce(parts) => parts,
     };
     let setup = parts.setup.as_ref().map_or(0, |setup| setup.phase.steps.len());
@@ -88,7 +84,7 @@ fn summarize(workflow: &Workflow) -> String {
         [("setup", setup), ("map", parts.map.steps.len()), ("reduce", reduce)]
             .iter()
             .filter(|(_, count)| *count > 0)
-            .map(|(name, steps)| format!("{name} {}", count(*steps, "step")))
+            .map(|(name, steps)| format!("{name} {}", plural(*steps, "step")))
             .collect();
     format!("mapreduce: {}", phases.join(", "))
 }

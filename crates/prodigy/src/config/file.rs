@@ -15,10 +15,10 @@ use prodigy_engine::trust::{CONFIG_FILE, TrustFile};
 
 use super::{
     Config, ConfigOrigin, ConfigValue,
-    repository::{claims, is_blank},
+    repository::{is_blank, trust_claims},
     retention::ConfigLayer,
     setting::{FILE, is_scalar},
-    stricter::stricter,
+    stricter::restrict_agent,
 };
 use crate::{error::CliError, exit::Exit, trust};
 
@@ -38,13 +38,13 @@ pub(super) fn read(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => {
             let message = format!("cannot read `{}`", shown.display());
-            return Err(CliError::new(Exit::Invalid, message).because(error));
+            return Err(CliError::new(Exit::Invalid, message).with_source(error));
         }
     };
     if is_blank(&text) {
         return Ok(());
     }
-    let needs_trust = layer == ConfigLayer::Repository && !claims(&text).is_empty();
+    let needs_trust = layer == ConfigLayer::Repository && !trust_claims(&text).is_empty();
     let holds = !needs_trust || is_trusted(path, &text);
     let mut sources = Sources::default();
     let number = sources.add(shown.display().to_string(), text.as_str());
@@ -108,7 +108,7 @@ fn settings(
     if let Some(agents) = root.get("agents") {
         for (name, value) in read_agents(agents, sources, &mut problems) {
             let origin = origin(agents.key_span(&name).unwrap_or(agents.span));
-            let agent = stricter(config.agents.get(&name), ConfigValue { value, origin });
+            let agent = restrict_agent(config.agents.get(&name), ConfigValue { value, origin });
             let agents = if holds { &mut config.agents } else { &mut config.withheld };
             agents.insert(name, agent);
         }

@@ -6,7 +6,7 @@ use super::{ConfigOrigin, ConfigValue};
 use crate::{cli::Cli, error::CliError, exit::Exit};
 
 /// Returns where prodigy keeps its state.
-pub(super) fn state(args: &Cli) -> Result<ConfigValue<PathBuf>, CliError> {
+pub(super) fn state_home(args: &Cli) -> Result<ConfigValue<PathBuf>, CliError> {
     let (home, origin) = match &args.home {
         Some(home) => {
             // The parser takes the variable for the flag if there is no flag.
@@ -23,7 +23,7 @@ pub(super) fn state(args: &Cli) -> Result<ConfigValue<PathBuf>, CliError> {
     // Agents run in other directories; the home must mean the same there.
     let value = std::path::absolute(&home).map_err(|error| {
         CliError::new(Exit::Failure, format!("`{}` cannot be the home", home.display()))
-            .because(error)
+            .with_source(error)
     })?;
     Ok(ConfigValue { value, origin })
 }

@@ -13,7 +13,7 @@ impl Config {
     /// Everything that is wrong in any layer is reported at once, also if a layer above
     /// sets the same key.
     pub(crate) fn load(args: &Cli, repo_root: Option<&Path>) -> Result<Self, CliError> {
-        let mut config = Self::defaults(home::state(args)?);
+        let mut config = Self::defaults(home::state_home(args)?);
         let mut problems = Vec::new();
         if let Some(path) = home::user_file() {
             file::read(&mut config, &path, &path, ConfigLayer::User, &mut problems)?;

@@ -16,6 +16,6 @@ mod size;
 mod stricter;
 
 pub(crate) use home::{repo_root, user_directory};
-pub(crate) use repository::claims;
+pub(crate) use repository::trust_claims;
 pub(crate) use setting::{Config, ConfigOrigin, ConfigValue};
 pub(crate) use size::show as show_size;

@@ -8,7 +8,7 @@ pub(super) const INERT: &[&str] =
     &["grace", "idle_timeout", "durability", "log_cap", "disk_floor", "retention"];
 
 /// Returns what the text of a file brings in, one line each; nothing if it needs no trust.
-pub(crate) fn claims(text: &str) -> Vec<String> {
+pub(crate) fn trust_claims(text: &str) -> Vec<String> {
     if is_blank(text) {
         return Vec::new();
     }
@@ -54,16 +54,16 @@ mod tests {
 
     #[test]
     fn only_inert_keys_need_no_trust() {
-        assert_eq!(claims(""), Vec::<String>::new());
-        assert_eq!(claims("# agents: {}\n"), Vec::<String>::new());
-        assert_eq!(claims("grace: 5s\nretention: { logs: 2h }\n"), Vec::<String>::new());
-        assert_eq!(claims("later: yes\ngrace: 5s\n").len(), 1);
-        assert_eq!(claims("- grace\n"), ["is not a mapping"]);
-        assert_eq!(claims("grace: 'open\n"), ["cannot be read as YAML"]);
+        assert_eq!(trust_claims(""), Vec::<String>::new());
+        assert_eq!(trust_claims("# agents: {}\n"), Vec::<String>::new());
+        assert_eq!(trust_claims("grace: 5s\nretention: { logs: 2h }\n"), Vec::<String>::new());
+        assert_eq!(trust_claims("later: yes\ngrace: 5s\n").len(), 1);
+        assert_eq!(trust_claims("- grace\n"), ["is not a mapping"]);
+        assert_eq!(trust_claims("grace: 'open\n"), ["cannot be read as YAML"]);
         let agents =
             "agents:\n  claude: { type: command, command: [./x] }\n  b: { type: simulated }\n";
         assert_eq!(
-            claims(agents),
+            trust_claims(agents),
             [
                 r#"agents.claude: {"type":"command","command":["./x"]}"#,
                 r#"agents.b: {"type":"simulated"}"#

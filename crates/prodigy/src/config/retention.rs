@@ -67,7 +67,7 @@ impl Retention {
     }
 
     /// Returns the age that the repository wants a part of a job to have at least.
-    pub(crate) fn least(&self, kind: PurgeKind) -> Option<Duration> {
+    pub(crate) fn minimum_age(&self, kind: PurgeKind) -> Option<Duration> {
         let [dlq, events, logs] = self.wanted;
         match kind {
             PurgeKind::Dlq => dlq,

@@ -10,7 +10,7 @@ use super::ConfigValue;
 ///
 /// Programs and arguments can loosen whatever the user restricted, and a program of another kind
 /// cannot be compared, so those stay the user's if the user restricted the agent.
-pub(super) fn stricter(
+pub(super) fn restrict_agent(
     own: Option<&ConfigValue<AgentConfig>>,
     theirs: ConfigValue<AgentConfig>,
 ) -> ConfigValue<AgentConfig> {
@@ -20,10 +20,10 @@ pub(super) fn stricter(
     }
     let value = match (&own.value, theirs.value) {
         (AgentConfig::Claude(own), AgentConfig::Claude(theirs)) => {
-            AgentConfig::Claude(Box::new(claude(own, &theirs)))
+            AgentConfig::Claude(Box::new(restrict_claude(own, &theirs)))
         }
         (AgentConfig::Codex(own), AgentConfig::Codex(theirs)) => {
-            AgentConfig::Codex(Box::new(codex(own, &theirs)))
+            AgentConfig::Codex(Box::new(restrict_codex(own, &theirs)))
         }
         (
             AgentConfig::Claude(_)
@@ -71,18 +71,22 @@ fn is_restricted(own: &AgentConfig) -> bool {
     }
 }
 
-fn claude(own: &ClaudeAgent, theirs: &ClaudeAgent) -> ClaudeAgent {
+fn restrict_claude(own: &ClaudeAgent, theirs: &ClaudeAgent) -> ClaudeAgent {
     let (first, second) = (own.options.permission_mode, theirs.options.permission_mode);
-    let mode = if rank(second) < rank(first) { second } else { first };
+    let mode = if permission_rank(second) < permission_rank(first) { second } else { first };
     let prices = own.prices.or(theirs.prices);
-    ClaudeAgent { options: options(&own.options, &theirs.options, mode), prices, ..own.clone() }
+    ClaudeAgent {
+        options: restrict_options(&own.options, &theirs.options, mode),
+        prices,
+        ..own.clone()
+    }
 }
 
-fn codex(own: &CodexAgent, theirs: &CodexAgent) -> CodexAgent {
+fn restrict_codex(own: &CodexAgent, theirs: &CodexAgent) -> CodexAgent {
     let stricter = if codex_rank(theirs) < codex_rank(own) { theirs } else { own };
     let mode = stricter.options.permission_mode;
     CodexAgent {
-        options: options(&own.options, &theirs.options, mode),
+        options: restrict_options(&own.options, &theirs.options, mode),
         sandbox: stricter.sandbox,
         prices: own.prices.or(theirs.prices),
         ..own.clone()
@@ -90,7 +94,7 @@ fn codex(own: &CodexAgent, theirs: &CodexAgent) -> CodexAgent {
 }
 
 /// Returns what the repository asks of an agent, with the tools that both allow.
-fn options(
+fn restrict_options(
     own: &AgentOptions,
     theirs: &AgentOptions,
     permission_mode: Option<PermissionMode>,
@@ -104,12 +108,12 @@ fn options(
         permission_mode,
         allowed_tools: Some(allowed).filter(|tools| !tools.is_empty()),
         disallowed_tools: Some(denied).filter(|tools| !tools.is_empty()),
-        ..theirs.over(own)
+        ..theirs.with_defaults(own)
     }
 }
 
 /// Returns how much a mode allows; without one, changes of files are accepted.
-fn rank(mode: Option<PermissionMode>) -> u8 {
+fn permission_rank(mode: Option<PermissionMode>) -> u8 {
     match mode {
         Some(PermissionMode::Plan) => 0,
         Some(PermissionMode::Default) => 1,
@@ -123,6 +127,6 @@ fn codex_rank(agent: &CodexAgent) -> u8 {
     match (agent.options.permission_mode, agent.sandbox) {
         (None, CodexSandbox::ReadOnly) => 0,
         (None, CodexSandbox::DangerFullAccess) => 3,
-        (mode, _) => rank(mode),
+        (mode, _) => permission_rank(mode),
     }
 }

@@ -11,8 +11,8 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::{
     items::ItemReporter,
-    money::{brief_number, dollars},
-    totals::{TotalsPart, totals, until_from, whole_seconds},
+    money::{format_compact, format_usd},
+    totals::{TotalsPart, time_until, totals, whole_seconds},
 };
 use crate::output::one_line;
 
@@ -33,7 +33,7 @@ pub(super) struct TerminalSize {
 }
 
 /// Returns the totals and the busy agents, in lines that fit.
-pub(super) fn block(
+pub(super) fn status_lines(
     items: &ItemSummary,
     teller: &ItemReporter,
     frame: &str,
@@ -57,7 +57,7 @@ pub(super) fn block(
     lines.extend(names.iter().map(|(agent, busy)| columns.line(agent, busy, now)));
     let more = items.agents.len() - names.len();
     if more > 0 && room > 0 {
-        lines.push(shortened(&format!("  … and {more} more"), width));
+        lines.push(truncate(&format!("  … and {more} more"), width));
     }
     lines
 }
@@ -71,7 +71,7 @@ struct AgentColumns {
 
 impl AgentColumns {
     fn line(&self, agent: &str, busy: &BusyAgent, now: Timestamp) -> String {
-        let item = shortened(busy.item.as_str(), self.item);
+        let item = truncate(busy.item.as_str(), self.item);
         let who = format!("  {}  {}", padded(agent, self.agent), padded(&item, self.item));
         let step = match &busy.step {
             Some((_, name)) => one_line(name),
@@ -81,19 +81,19 @@ impl AgentColumns {
             0 | 1 => step,
             attempt => format!("(attempt {attempt}) {step}"),
         };
-        let step = doing(step, &busy.activity);
-        let elapsed = duration::show(whole_seconds(until_from(now, busy.since)));
-        let mut ends = endings(&busy.activity, now, &elapsed).into_iter();
+        let step = activity_text(step, &busy.activity);
+        let elapsed = duration::format(whole_seconds(time_until(now, busy.since)));
+        let mut ends = line_endings(&busy.activity, now, &elapsed).into_iter();
         let fits = ends.find_map(|end| {
             let room = self.width.checked_sub(who.width() + end.width() + 4)?;
-            (room >= LEAST_STEP).then(|| format!("{who}  {}  {end}", shortened(&step, room)))
+            (room >= LEAST_STEP).then(|| format!("{who}  {}  {end}", truncate(&step, room)))
         });
-        fits.unwrap_or_else(|| shortened(&format!("{}  {elapsed}", who.trim_end()), self.width))
+        fits.unwrap_or_else(|| truncate(&format!("{}  {elapsed}", who.trim_end()), self.width))
     }
 }
 
 /// Says what a step does, as far as its agent told.
-pub(crate) fn doing(step: String, activity: &AgentActivity) -> String {
+pub(crate) fn activity_text(step: String, activity: &AgentActivity) -> String {
     match &activity.tool {
         Some((tool, about)) if about.is_empty() => format!("{step} · {}", one_line(tool)),
         Some((tool, about)) => format!("{step} · {}: {}", one_line(tool), one_line(about)),
@@ -103,15 +103,15 @@ pub(crate) fn doing(step: String, activity: &AgentActivity) -> String {
 
 /// Returns how the line of an agent may end, the longest first: how long it has been quiet,
 /// what it used, how long it takes.
-pub(crate) fn endings(activity: &AgentActivity, now: Timestamp, elapsed: &str) -> [String; 3] {
-    let quiet = until_from(now, activity.heard);
+pub(crate) fn line_endings(activity: &AgentActivity, now: Timestamp, elapsed: &str) -> [String; 3] {
+    let quiet = time_until(now, activity.heard);
     let is_quiet = activity.is_talking && quiet >= QUIET;
-    let quiet = is_quiet.then(|| format!("quiet {}", duration::show(whole_seconds(quiet))));
+    let quiet = is_quiet.then(|| format!("quiet {}", duration::format(whole_seconds(quiet))));
     let used = match activity.cost_usd {
-        cost if cost > 0.0 => Some(dollars(cost)),
+        cost if cost > 0.0 => Some(format_usd(cost)),
         _ => Some(activity.tokens.total())
             .filter(|total| *total > 0)
-            .map(|total| format!("{} tokens", brief_number(total))),
+            .map(|total| format!("{} tokens", format_compact(total))),
     };
     let joined = |parts: [&Option<String>; 2]| {
         let parts = parts.into_iter().flatten().map(String::as_str);
@@ -127,7 +127,7 @@ fn fitted(frame: &str, mut parts: Vec<TotalsPart>, width: usize) -> String {
         let line = format!("{frame} {}", texts.join(" · "));
         let first = parts.iter().map(|part| part.gives_way).max();
         if line.width() <= width || parts.len() <= 1 {
-            return shortened(&line, width);
+            return truncate(&line, width);
         }
         parts.retain(|part| Some(part.gives_way) != first);
     }
@@ -139,7 +139,7 @@ pub(crate) fn padded(text: &str, width: usize) -> String {
 }
 
 /// Returns text that fits into some columns.
-pub(crate) fn shortened(text: &str, room: usize) -> String {
+pub(crate) fn truncate(text: &str, room: usize) -> String {
     if text.width() <= room {
         return text.to_owned();
     }
@@ -189,10 +189,11 @@ mod tests {
         for record in &told.records {
             job.apply(record).unwrap();
             job.cost_usd = 1.234;
-            teller.record(record, &job);
+            teller.handle_record(record, &job);
         }
-        let (items, now) = (teller.items.as_ref().unwrap(), super::super::fixture::at(now));
-        let lines = block(items, &teller, "⠋", (now, &TimeZone::UTC), size);
+        let (items, now) =
+            (teller.items.as_ref().unwrap(), super::super::fixture::timestamp_at(now));
+        let lines = status_lines(items, &teller, "⠋", (now, &TimeZone::UTC), size);
         assert!(lines.len() < size.height.max(2), "{lines:#?}");
         for line in &lines {
             assert!(line.width() < size.width, "{line}");
@@ -270,12 +271,12 @@ mod tests {
         let mut told = JobFixture::new(400);
         told.start(1, 1, 1);
         told.fail(1, 1, "dead_letter", "exit code 1");
-        let until = super::super::fixture::at(30_000);
-        told.tell(json!({"event_type": "circuit_open", "failures": 1, "until": until}));
+        let until = super::super::fixture::timestamp_at(30_000);
+        told.emit(json!({"event_type": "circuit_open", "failures": 1, "until": until}));
         let size = TerminalSize { width: 80, height: 24 };
         insta::assert_snapshot!(lines(&told, 7_000, size), @"⠋ 0/400 done · 1 failed · 1 in DLQ · circuit open for 23s · $1.23");
         insta::assert_snapshot!(lines(&told, 31_000, size), @"⠋ 0/400 done · 1 failed · 1 in DLQ · circuit open for 0s · $1.23");
-        told.tell(json!({"event_type": "circuit_half_open"}));
+        told.emit(json!({"event_type": "circuit_half_open"}));
         insta::assert_snapshot!(lines(&told, 31_000, TerminalSize { width: 40, height: 24 }), @"⠋ 0/400 done · circuit half open");
     }
 
@@ -296,10 +297,10 @@ mod tests {
             "event_type": "agent_usage", "step": "1", "agent": "codex",
             "tokens": {"input_tokens": 12_345},
         });
-        told.item(1, Some(1), usage);
-        told.item(2, Some(2), untold);
+        told.emit_for_item(1, Some(1), usage);
+        told.emit_for_item(2, Some(2), untold);
         told.wait(10_000);
-        told.item(1, Some(1), tool);
+        told.emit_for_item(1, Some(1), tool);
         told
     }
 
@@ -335,11 +336,11 @@ mod tests {
         let fewer = json!({
             "event_type": "concurrency_changed", "max": 4, "reason": "the provider has no room",
         });
-        told.tell(fewer);
+        told.emit(fewer);
         insta::assert_snapshot!(lines(&told, 1_000, size), @"⠋ 0/400 done · fewer at once: 4 of 10 · $1.23");
         let limit = json!({"kind": "usage", "message": "5-hour limit reached"});
-        let until = super::super::fixture::at(2_520_000);
-        told.tell(json!({"event_type": "quota_paused", "limit": limit, "paused_until": until}));
+        let until = super::super::fixture::timestamp_at(2_520_000);
+        told.emit(json!({"event_type": "quota_paused", "limit": limit, "paused_until": until}));
         insta::assert_snapshot!(lines(&told, 1_000, size), @"⠋ 0/400 done · usage limit · resumes 03:46:05 (in 41m 59s) · $1.23");
         told.wait(2_520_000);
         told.start(1, 1, 1);
@@ -347,9 +348,9 @@ mod tests {
         ⠋ 0/400 done · 1 running · usage limit · trying with one agent · $1.23
           agent-1  item-001  shell: cargo test  1s
         ");
-        told.tell(json!({"event_type": "quota_resumed"}));
+        told.emit(json!({"event_type": "quota_resumed"}));
         let spent = json!({"event_type": "budget_exceeded", "scope": "job", "limit_usd": 1, "spent_usd": 1.5});
-        told.tell(spent);
+        told.emit(spent);
         insta::assert_snapshot!(lines(&told, 2_522_000, size), @"
         ⠋ 0/400 done · 1 running · budget spent · $1.23
           agent-1  item-001  shell: cargo test  2s
@@ -362,7 +363,7 @@ mod tests {
         told.start(1, 1, 1);
         let name = "日本語の名前が長いときどうなるか\x1b[31m\nforged";
         let step = json!({"event_type": "step_started", "step": "2", "name": name, "attempt": 1});
-        told.item(1, Some(1), step);
+        told.emit_for_item(1, Some(1), step);
         insta::assert_snapshot!(lines(&told, 1_000, TerminalSize { width: 80, height: 24 }), @r#"
         ⠋ 0/400 done · 1 running · $1.23
           agent-1  item-001  日本語の名前が長いときどうなるか\u{1b}[31m\nforged  1s

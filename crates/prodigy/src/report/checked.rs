@@ -9,8 +9,8 @@ use prodigy_core::{
 use serde_json::json;
 
 use super::{
-    count,
-    diagnostics::{DiagnosticView, human},
+    diagnostics::{DiagnosticView, render_diagnostic},
+    plural,
 };
 use crate::{error::CliError, exit::Exit, input, output::Console};
 
@@ -48,7 +48,7 @@ impl From<Rejected> for FileCheck {
 }
 
 /// Tells what was found in files, and returns how the command ends.
-pub(crate) fn report(
+pub(crate) fn print_file_checks(
     files: Vec<(PathBuf, Result<FileCheck, input::Error>)>,
     format: DiagnosticFormat,
     out: &mut Console,
@@ -97,17 +97,17 @@ pub(crate) fn report(
 fn show(path: &str, checked: &FileCheck, out: &mut Console) -> Result<(), CliError> {
     let color = out.color();
     for diagnostic in &checked.diagnostics {
-        out.rendered(&format!("{}\n", human(&checked.sources, diagnostic, color)));
+        out.preformatted(&format!("{}\n", render_diagnostic(&checked.sources, diagnostic, color)));
     }
     let errors = checked.count(Severity::Error);
     let warnings = match checked.count(Severity::Warning) {
         0 => String::new(),
-        warnings => format!(", {}", count(warnings, "warning")),
+        warnings => format!(", {}", plural(warnings, "warning")),
     };
     if errors == 0 {
         out.line(format_args!("{path}: ok ({}{warnings})", checked.summary))
     } else {
-        out.line(format_args!("{path}: invalid ({}{warnings})", count(errors, "error")))
+        out.line(format_args!("{path}: invalid ({}{warnings})", plural(errors, "error")))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use prodigy_core::event::CheckoutChange;
 
 use crate::{
-    commands::context::quoted,
+    commands::context::shell_quote,
     output::{Console, one_line},
 };
 
@@ -23,7 +23,7 @@ const IN_A_LINE: usize = 3;
 
 /// Says in one line that the checkout changed.
 pub(super) fn line(changes: &[CheckoutChange]) -> String {
-    let shown: Vec<_> = changes.iter().take(IN_A_LINE).map(change).collect();
+    let shown: Vec<_> = changes.iter().take(IN_A_LINE).map(describe_change).collect();
     let more = match changes.len().saturating_sub(IN_A_LINE) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -32,13 +32,13 @@ pub(super) fn line(changes: &[CheckoutChange]) -> String {
 }
 
 /// Warns at the end of a run, with the commands that tell more.
-pub(super) fn warn(changes: &[CheckoutChange], in_all: usize, out: &mut Console) {
+pub(super) fn print_warning(changes: &[CheckoutChange], in_all: usize, out: &mut Console) {
     if changes.is_empty() {
         return;
     }
     out.note("\nwarning: your checkout changed while the job ran; nothing was put back, since it may have been you:");
     for one in changes.iter().take(TOLD) {
-        out.note(format_args!("  {}; look: {}", change(one), look(one)));
+        out.note(format_args!("  {}; look: {}", describe_change(one), inspect_command(one)));
     }
     if let Some(more) = in_all.checked_sub(TOLD).filter(|more| *more > 0) {
         out.note(format_args!("  {more} more; the events `checkout_changed` tell which"));
@@ -47,7 +47,7 @@ pub(super) fn warn(changes: &[CheckoutChange], in_all: usize, out: &mut Console)
 
 /// Returns what `jobs show` says of the changes.
 pub(crate) fn facts(changes: &[CheckoutChange], in_all: usize) -> Vec<(&'static str, String)> {
-    let mut facts: Vec<_> = changes.iter().map(|one| ("", change(one))).collect();
+    let mut facts: Vec<_> = changes.iter().map(|one| ("", describe_change(one))).collect();
     if let Some(more) = in_all.checked_sub(changes.len()).filter(|more| *more > 0) {
         facts.push(("", format!("{more} more; the events `checkout_changed` tell which")));
     }
@@ -59,11 +59,11 @@ pub(crate) fn facts(changes: &[CheckoutChange], in_all: usize) -> Vec<(&'static 
 
 /// Says everything that changed.
 pub(crate) fn changes(changes: &[CheckoutChange]) -> String {
-    changes.iter().map(change).collect::<Vec<_>>().join(", ")
+    changes.iter().map(describe_change).collect::<Vec<_>>().join(", ")
 }
 
 /// Says what changed.
-fn change(change: &CheckoutChange) -> String {
+fn describe_change(change: &CheckoutChange) -> String {
     let CheckoutChange { what, before, after } = change;
     let (before, after) = (before.as_deref(), after.as_deref());
     if what == EXCLUDE {
@@ -88,32 +88,32 @@ fn change(change: &CheckoutChange) -> String {
         "index" => return "what is staged is not the same".to_owned(),
         "refs/tags" => return format!("{} more tags are new", after.unwrap_or("some")),
         "refs/stash" => "the stash".to_owned(),
-        what => named(what),
+        what => reference_label(what),
     };
     match (before, after) {
         (Some(before), Some(after)) => {
-            format!("{name} went from {} to {}", shown(before), shown(after))
+            format!("{name} went from {} to {}", describe_state(before), describe_state(after))
         }
-        (Some(before), None) => format!("{name} is gone; it was at {}", shown(before)),
-        (None, Some(after)) => format!("{name} is new, at {}", shown(after)),
+        (Some(before), None) => format!("{name} is gone; it was at {}", describe_state(before)),
+        (None, Some(after)) => format!("{name} is new, at {}", describe_state(after)),
         (None, None) => format!("{name} changed"),
     }
 }
 
 /// Returns the command that tells more about a change, or that takes it back if something is gone.
-fn look(change: &CheckoutChange) -> String {
+fn inspect_command(change: &CheckoutChange) -> String {
     let CheckoutChange { what, before, after } = change;
     let gone = before.as_deref().filter(|_| after.is_none());
-    let quoted = |name: &str| quoted(Path::new(&one_line(name)));
+    let quoted = |name: &str| shell_quote(Path::new(&one_line(name)));
     if let Some(branch) = what.strip_prefix("refs/heads/") {
         return match gone {
-            Some(commit) => format!("git branch {} {}", quoted(branch), short(commit)),
+            Some(commit) => format!("git branch {} {}", quoted(branch), short_commit(commit)),
             None => format!("git reflog show {}", quoted(branch)),
         };
     }
     if let Some(tag) = what.strip_prefix("refs/tags/") {
         return match gone {
-            Some(commit) => format!("git tag {} {}", quoted(tag), short(commit)),
+            Some(commit) => format!("git tag {} {}", quoted(tag), short_commit(commit)),
             None => format!("git show {}", quoted(tag)),
         };
     }
@@ -131,7 +131,7 @@ fn look(change: &CheckoutChange) -> String {
 }
 
 /// Returns the full name of a reference as people say it.
-fn named(reference: &str) -> String {
+fn reference_label(reference: &str) -> String {
     let (kind, name) =
         match (reference.strip_prefix("refs/heads/"), reference.strip_prefix("refs/tags/")) {
             (Some(branch), _) => ("branch ", branch),
@@ -142,11 +142,11 @@ fn named(reference: &str) -> String {
 }
 
 /// Returns what something was or is, as people say it.
-fn shown(value: &str) -> String {
-    if value.starts_with("refs/") { named(value) } else { short(value) }
+fn describe_state(value: &str) -> String {
+    if value.starts_with("refs/") { reference_label(value) } else { short_commit(value) }
 }
 
-fn short(commit: &str) -> String {
+fn short_commit(commit: &str) -> String {
     one_line(commit).chars().take(SHORT).collect()
 }
 
@@ -158,7 +158,7 @@ mod tests {
         let owned = |text: Option<&str>| text.map(str::to_owned);
         let one =
             CheckoutChange { what: what.to_owned(), before: owned(before), after: owned(after) };
-        format!("{}; look: {}", change(&one), look(&one))
+        format!("{}; look: {}", describe_change(&one), inspect_command(&one))
     }
 
     #[test]

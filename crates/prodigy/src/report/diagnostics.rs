@@ -96,12 +96,12 @@ fn escaped(text: &str, property: bool) -> String {
 }
 
 /// Returns a mistake with the line it stands in, for a terminal.
-pub(crate) fn human(sources: &Sources, diagnostic: &Diagnostic, color: bool) -> String {
+pub(crate) fn render_diagnostic(sources: &Sources, diagnostic: &Diagnostic, color: bool) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let mut group = Group::with_title(level.primary_title(clean(&diagnostic.message)));
+    let mut group = Group::with_title(level.primary_title(strip_controls(&diagnostic.message)));
     let source = sources.get(diagnostic.span.file);
     if let Some((path, excerpt)) = source
         .and_then(|source| Some((source.path.as_str(), SourceExcerpt::new(source, diagnostic)?)))
@@ -110,14 +110,15 @@ pub(crate) fn human(sources: &Sources, diagnostic: &Diagnostic, color: bool) -> 
             .line_start(excerpt.line)
             .annotation(AnnotationKind::Primary.span(excerpt.caret));
         if let Some(column) = excerpt.column {
-            group = group.element(Origin::path(clean(path)).line(excerpt.line).char_column(column));
+            group = group
+                .element(Origin::path(strip_controls(path)).line(excerpt.line).char_column(column));
         } else {
-            snippet = snippet.path(clean(path));
+            snippet = snippet.path(strip_controls(path));
         }
         group = group.element(snippet);
     }
     if let Some(help) = &diagnostic.help {
-        group = group.element(Level::HELP.message(clean(help)));
+        group = group.element(Level::HELP.message(strip_controls(help)));
     }
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     renderer.term_width(WIDTH).render(&[group])
@@ -144,15 +145,15 @@ impl SourceExcerpt {
         let first = first + text.len() - shown.len();
         let start = start.saturating_sub(first).min(shown.len());
         // Only the first line of a longer stretch is shown, and not all of a very long one.
-        let longest = characters_on(shown, start, CARETS);
+        let longest = advance_chars(shown, start, CARETS);
         let caret = start..end.saturating_sub(first).clamp(start, longest);
         if shown.len() <= LONGEST {
-            return Some(Self { line, column: None, text: harmless(shown), caret });
+            return Some(Self { line, column: None, text: replace_controls(shown), caret });
         }
         let before = shown.get(..start)?;
         let from = before.char_indices().rev().nth(WIDTH).map_or(0, |(at, _)| at);
-        let text = shown.get(from..characters_on(shown, start, 2 * WIDTH))?;
-        let text = harmless(text);
+        let text = shown.get(from..advance_chars(shown, start, 2 * WIDTH))?;
+        let text = replace_controls(text);
         Some(Self { line, column: Some(column), text, caret: caret.start - from..caret.end - from })
     }
 }
@@ -160,18 +161,18 @@ impl SourceExcerpt {
 /// Returns text without the control characters that the renderer does not show by pictures.
 ///
 /// Each is replaced by as many bytes as it has, so that the caret stays in place.
-fn harmless(text: &str) -> String {
+fn replace_controls(text: &str) -> String {
     text.replace(|c: char| ('\u{80}'..='\u{9f}').contains(&c), "\u{bf}")
 }
 
 /// Returns the byte that is `count` characters behind byte `at`, or the end of the text.
-fn characters_on(text: &str, at: usize, count: usize) -> usize {
+fn advance_chars(text: &str, at: usize, count: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     rest.char_indices().nth(count).map_or(text.len(), |(byte, _)| at + byte)
 }
 
 /// Returns text without the control characters that could steer a terminal.
-fn clean(text: &str) -> String {
+fn strip_controls(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
@@ -189,7 +190,7 @@ mod tests {
         let end = start + u32::try_from(needle.len()).unwrap();
         let diagnostic =
             Diagnostic::error(Span { file, start, end }, "this is wrong").help("do it right");
-        human(&sources, &diagnostic, false)
+        render_diagnostic(&sources, &diagnostic, false)
     }
 
     #[test]
@@ -282,14 +283,14 @@ mod tests {
         let mut sources = Sources::default();
         sources.add("f.yml", "a: 1\n");
         let diagnostic = Diagnostic::warning(Span { file: 0, start: 0, end: 1 }, "old\x1b[0m");
-        insta::assert_snapshot!(human(&sources, &diagnostic, false), @"
+        insta::assert_snapshot!(render_diagnostic(&sources, &diagnostic, false), @"
         warning: old�[0m
          --> f.yml:1:1
           |
         1 | a: 1
           | ^
         ");
-        insta::assert_snapshot!(format!("{:?}", human(&sources, &diagnostic, true)), @r#""\u{1b}[1m\u{1b}[33mwarning\u{1b}[0m\u{1b}[1m: old�[0m\u{1b}[0m\n \u{1b}[1m\u{1b}[94m--> \u{1b}[0mf.yml:1:1\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m\n\u{1b}[1m\u{1b}[94m1\u{1b}[0m \u{1b}[1m\u{1b}[94m|\u{1b}[0m a: 1\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m \u{1b}[1m\u{1b}[33m^\u{1b}[0m""#);
+        insta::assert_snapshot!(format!("{:?}", render_diagnostic(&sources, &diagnostic, true)), @r#""\u{1b}[1m\u{1b}[33mwarning\u{1b}[0m\u{1b}[1m: old�[0m\u{1b}[0m\n \u{1b}[1m\u{1b}[94m--> \u{1b}[0mf.yml:1:1\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m\n\u{1b}[1m\u{1b}[94m1\u{1b}[0m \u{1b}[1m\u{1b}[94m|\u{1b}[0m a: 1\n  \u{1b}[1m\u{1b}[94m|\u{1b}[0m \u{1b}[1m\u{1b}[33m^\u{1b}[0m""#);
     }
 
     #[test]

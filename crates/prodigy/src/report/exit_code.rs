@@ -29,7 +29,7 @@ pub(crate) struct UnreplayedEntries {
 impl ExitRules {
     /// Returns the exit code of a run.
     pub(crate) fn exit(self, ending: RunOutcome, job: &Job, replayed: &ReplaySummary) -> Exit {
-        let exit = of_ending(ending);
+        let exit = exit_for_ending(ending);
         if exit != Exit::Success {
             return exit;
         }
@@ -61,7 +61,7 @@ impl ExitRules {
 }
 
 /// Returns the exit code for how a run ended.
-fn of_ending(ending: RunOutcome) -> Exit {
+fn exit_for_ending(ending: RunOutcome) -> Exit {
     match ending {
         RunOutcome::Completed | RunOutcome::Paused(PauseReason::ItemsOutstanding) => Exit::Success,
         RunOutcome::MergeOutstanding => Exit::MergeOutstanding,

@@ -15,7 +15,7 @@ pub(super) struct JobFixture {
 }
 
 /// Returns a moment, in milliseconds after the first.
-pub(super) fn at(milliseconds: i64) -> Timestamp {
+pub(super) fn timestamp_at(milliseconds: i64) -> Timestamp {
     let first: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
     Timestamp::from_millisecond(first.as_millisecond() + milliseconds).unwrap()
 }
@@ -24,16 +24,16 @@ impl JobFixture {
     /// Returns a job whose map phase begins with so many items, all of them queued.
     pub(super) fn new(items: u32) -> Self {
         let mut told = Self { job: Job::default(), records: Vec::new(), millis: 0 };
-        told.tell(json!({
+        told.emit(json!({
             "event_type": "job_started", "version": "0.1.0", "workflow_file": "fix.yml",
             "workflow_hash": "ab", "workflow_name": "fix", "repository": "/repo",
             "target_branch": "main", "base_commit": "c0", "mode": "mapreduce", "steps": 1,
             "rounds": 1, "yes": true,
         }));
-        told.tell(json!({"event_type": "phase_started", "phase": "map"}));
-        told.tell(json!({"event_type": "items_selected", "total": items, "sha256": ""}));
+        told.emit(json!({"event_type": "phase_started", "phase": "map"}));
+        told.emit(json!({"event_type": "items_selected", "total": items, "sha256": ""}));
         for item in 1..=items {
-            told.item(item, None, json!({"event_type": "item_queued"}));
+            told.emit_for_item(item, None, json!({"event_type": "item_queued"}));
         }
         told
     }
@@ -44,12 +44,12 @@ impl JobFixture {
     }
 
     /// Records something about the job.
-    pub(super) fn tell(&mut self, event: Value) {
+    pub(super) fn emit(&mut self, event: Value) {
         self.record(None, None, event);
     }
 
     /// Records something about an item.
-    pub(super) fn item(&mut self, item: u32, agent: Option<u32>, event: Value) {
+    pub(super) fn emit_for_item(&mut self, item: u32, agent: Option<u32>, event: Value) {
         self.record(Some(format!("item-{item:03}")), agent.map(|n| format!("agent-{n}")), event);
     }
 
@@ -58,7 +58,7 @@ impl JobFixture {
         let record = EventRecord {
             format: FORMAT,
             seq: self.job.seq + 1,
-            timestamp: at(self.millis),
+            timestamp: timestamp_at(self.millis),
             job_id: "job".parse().unwrap(),
             agent_id: agent.map(|agent| agent.parse().unwrap()),
             item_id: item.map(|item| item.parse().unwrap()),
@@ -73,11 +73,11 @@ impl JobFixture {
         let started = json!({
             "event_type": "agent_started", "attempt": attempt, "correlation_id": "c",
         });
-        self.item(item, Some(agent), started);
+        self.emit_for_item(item, Some(agent), started);
         let step = json!({
             "event_type": "step_started", "step": "1", "name": "shell: cargo test", "attempt": 1,
         });
-        self.item(item, Some(agent), step);
+        self.emit_for_item(item, Some(agent), step);
     }
 
     /// Ends an attempt well; `head` is `c0` if it made no commit.
@@ -86,7 +86,7 @@ impl JobFixture {
             "event_type": "agent_completed", "attempt": 1, "duration_ms": 250, "base": "c0",
             "head": head, "commits": u32::from(head != "c0"), "uncommitted": uncommitted,
         });
-        self.item(item, Some(agent), event);
+        self.emit_for_item(item, Some(agent), event);
     }
 
     /// Merges an item's commits.
@@ -95,7 +95,7 @@ impl JobFixture {
             "event_type": "worktree_merged", "source": "prodigy/job/item", "target": "prodigy/job",
             "commit": "c9", "commits": 1,
         });
-        self.item(item, None, event);
+        self.emit_for_item(item, None, event);
     }
 
     /// Ends an attempt with a failure.
@@ -108,7 +108,7 @@ impl JobFixture {
             "event_type": "agent_failed", "attempt": 1, "step": "1", "failure": failure,
             "duration_ms": 100, "then": then,
         });
-        self.item(item, Some(agent), event);
+        self.emit_for_item(item, Some(agent), event);
         let next = match then {
             "dead_letter" => {
                 json!({"event_type": "item_dead_lettered", "attempts": 1, "failure": failure})
@@ -119,10 +119,10 @@ impl JobFixture {
             }),
             _ => json!({
                 "event_type": "agent_retrying", "attempt": 2, "delay_ms": 0,
-                "retry_at": at(self.millis), "reason": message,
+                "retry_at": timestamp_at(self.millis), "reason": message,
             }),
         };
         let agent = (then != "retry").then_some(agent);
-        self.item(item, agent, next);
+        self.emit_for_item(item, agent, next);
     }
 }

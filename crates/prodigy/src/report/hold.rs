@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use prodigy_core::{Timestamp, agent::QuotaKind, duration, job::Job};
 
-use super::totals::{until_from, whole_seconds};
+use super::totals::{time_until, whole_seconds};
 
 /// The share of a limit from which on it is worth a word how much is used.
 const CLOSE: f64 = 0.8;
@@ -37,7 +37,7 @@ pub(super) enum RunConstraint {
 
 impl RunConstraint {
     /// Returns what keeps a job; `usual` is how many attempts may be under way otherwise.
-    pub(super) fn of(job: &Job, usual: u32) -> Option<Self> {
+    pub(super) fn from_job(job: &Job, usual: u32) -> Option<Self> {
         if let Some(paused) = &job.quota {
             let (kind, until) = (paused.limit.kind, paused.until);
             let is_tried = paused.probe.is_some();
@@ -55,7 +55,7 @@ impl RunConstraint {
     }
 
     /// Returns whether nobody can say when the rest will be done.
-    pub(super) fn is_stop(self) -> bool {
+    pub(super) fn is_blocking(self) -> bool {
         match self {
             Self::Waiting { .. } | Self::Trying(_) | Self::Spent => true,
             Self::Fewer { .. } | Self::Close(_) => false,
@@ -66,13 +66,13 @@ impl RunConstraint {
     pub(super) fn show(self, now: Timestamp, zone: &TimeZone) -> String {
         match self {
             Self::Waiting { kind, until: Some(until) } if until <= now => {
-                format!("{} · trying again", obstacle(kind))
+                format!("{} · trying again", obstacle_name(kind))
             }
             Self::Waiting { kind: kind @ QuotaKind::Usage, until: Some(until) } => {
-                format!("{} · resumes {}", obstacle(kind), moment(until, now, zone))
+                format!("{} · resumes {}", obstacle_name(kind), format_moment(until, now, zone))
             }
-            Self::Waiting { kind, .. } => obstacle(kind).to_owned(),
-            Self::Trying(kind) => format!("{} · trying with one agent", obstacle(kind)),
+            Self::Waiting { kind, .. } => obstacle_name(kind).to_owned(),
+            Self::Trying(kind) => format!("{} · trying with one agent", obstacle_name(kind)),
             Self::Spent => "budget spent".to_owned(),
             Self::Fewer { max, usual } => format!("fewer at once: {max} of {usual}"),
             Self::Close(share) => format!("{:.0}% of the limit used", share * 100.0),
@@ -81,7 +81,7 @@ impl RunConstraint {
 }
 
 /// Returns the name of what stands in the way of agents.
-fn obstacle(kind: QuotaKind) -> &'static str {
+fn obstacle_name(kind: QuotaKind) -> &'static str {
     match kind {
         QuotaKind::Usage => "usage limit",
         QuotaKind::Credits => "out of credits",
@@ -91,24 +91,24 @@ fn obstacle(kind: QuotaKind) -> &'static str {
 }
 
 /// Says when something will be, by the clock on the wall and from now on.
-pub(crate) fn moment(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
+pub(crate) fn format_moment(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     let (wall, today) = (at.to_zoned(zone.clone()), now.to_zoned(zone.clone()));
     let is_today = wall.date() == today.date();
     let shown = wall.strftime(if is_today { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" });
-    let left = whole_seconds(until_from(at, now)).max(Duration::from_secs(1));
-    format!("{shown} (in {})", duration::show(left))
+    let left = whole_seconds(time_until(at, now)).max(Duration::from_secs(1));
+    format!("{shown} (in {})", duration::format(left))
 }
 
 /// Says that a limit was reached, and what becomes of that at a moment: the job goes on by itself
 /// if it waits.
-pub(crate) fn limited(
+pub(crate) fn quota_message(
     message: &str,
     until: Option<Timestamp>,
     waits: bool,
     now: Timestamp,
     zone: &TimeZone,
 ) -> String {
-    let Some(until) = until.map(|until| moment(until, now, zone)) else {
+    let Some(until) = until.map(|until| format_moment(until, now, zone)) else {
         return message.to_owned();
     };
     if waits {
@@ -122,14 +122,14 @@ pub(crate) fn limited(
 mod tests {
     use prodigy_core::job::QuotaUtilization;
 
-    use super::{super::fixture::at, *};
+    use super::{super::fixture::timestamp_at, *};
 
     #[test]
     fn a_limit_is_worth_a_word_when_most_of_it_is_used() {
         let shown = |share| {
             let utilization = Some(QuotaUtilization { share, resets_at: None });
             let job = Job { utilization, ..Job::default() };
-            RunConstraint::of(&job, 4).map(|hold| hold.show(at(0), &TimeZone::UTC))
+            RunConstraint::from_job(&job, 4).map(|hold| hold.show(timestamp_at(0), &TimeZone::UTC))
         };
         assert_eq!(shown(0.79), None);
         assert_eq!(shown(0.8).as_deref(), Some("80% of the limit used"));
@@ -140,9 +140,10 @@ mod tests {
     fn a_wait_is_shown_by_the_clock_and_counted_down() {
         let hold = |seconds: i64| RunConstraint::Waiting {
             kind: QuotaKind::Usage,
-            until: Some(at(seconds * 1000)),
+            until: Some(timestamp_at(seconds * 1000)),
         };
-        let shown = |seconds, now: i64| hold(seconds).show(at(now * 1000), &TimeZone::UTC);
+        let shown =
+            |seconds, now: i64| hold(seconds).show(timestamp_at(now * 1000), &TimeZone::UTC);
         insta::assert_snapshot!(shown(2520, 0), @"usage limit · resumes 03:46:05 (in 42m 00s)");
         insta::assert_snapshot!(shown(2520, 2457), @"usage limit · resumes 03:46:05 (in 1m 03s)");
         insta::assert_snapshot!(shown(2520, 2159), @"usage limit · resumes 03:46:05 (in 6m 01s)");

@@ -12,12 +12,12 @@ use prodigy_core::{
 use prodigy_engine::run::ReplayCounts;
 
 use super::{
-    lines::{count, progress},
+    lines::{format_progress, plural},
     notebook::{FailedItem, RunLog},
-    summary::{RunSummary, kept, merged},
+    summary::{RunSummary, print_branch, print_merge},
 };
 use crate::{
-    commands::context::quoted,
+    commands::context::shell_quote,
     output::{Console, one_line},
 };
 
@@ -25,10 +25,10 @@ use crate::{
 const NAMED: usize = 5;
 
 /// Says what a run with items came to, and what to type next.
-pub(super) fn show_items(over: &RunSummary<'_>, out: &mut Console) {
+pub(super) fn print_item_summary(over: &RunSummary<'_>, out: &mut Console) {
     let Some(end) = &over.job.end else { return };
     let cost = over.cost();
-    let took = duration::show(over.notebook.took());
+    let took = duration::format(over.notebook.elapsed());
     let headline = headline(end, over);
     let progress = match over.ending {
         RunOutcome::NoItems => String::new(),
@@ -36,7 +36,7 @@ pub(super) fn show_items(over: &RunSummary<'_>, out: &mut Console) {
         | RunOutcome::Failed
         | RunOutcome::MergeOutstanding
         | RunOutcome::StoppedByPolicy
-        | RunOutcome::Paused(_) => format!(" · {}", progress(over.job)),
+        | RunOutcome::Paused(_) => format!(" · {}", format_progress(over.job)),
     };
     // The replays of a run have a line of their own.
     let progress = if over.is_retry { String::new() } else { progress };
@@ -48,19 +48,19 @@ pub(super) fn show_items(over: &RunSummary<'_>, out: &mut Console) {
     }
     if let Some(map) = over.job.map.as_ref().filter(|map| map.total > 0) {
         if over.is_retry {
-            replayed(over.replays, out);
-            out.note(format_args!("job: {}", counts(map)));
-            failures(&over.notebook.metrics(), over.notebook, out);
+            print_replayed(over.replays, out);
+            out.note(format_args!("job: {}", format_item_counts(map)));
+            print_failures(&over.notebook.metrics(), over.notebook, out);
         } else {
-            out.note(format_args!("items: {}", counts(map)));
-            replayed(over.replays, out);
-            failures(&metrics(map), over.notebook, out);
+            out.note(format_args!("items: {}", format_item_counts(map)));
+            print_replayed(over.replays, out);
+            print_failures(&metrics(map), over.notebook, out);
         }
     }
-    over.tell_more(out);
-    left_behind(over, out);
+    over.print_details(out);
+    print_artifacts(over, out);
     if !over.is_rehearsal {
-        next(end, over, out);
+        print_next_steps(end, over, out);
     }
 }
 
@@ -93,7 +93,7 @@ fn headline(end: &JobOutcome, over: &RunSummary<'_>) -> String {
 }
 
 /// Says what became of the dead letters that the run replayed.
-fn replayed(ends: ReplayCounts, out: &mut Console) {
+fn print_replayed(ends: ReplayCounts, out: &mut Console) {
     let ReplayCounts { resolved, dead_lettered, waiting } = ends;
     if resolved + dead_lettered + waiting > 0 {
         // Those that a stop cut off go on with the next run.
@@ -108,7 +108,7 @@ fn replayed(ends: ReplayCounts, out: &mut Console) {
 }
 
 /// Returns how the items fared, in words; together they are all there are.
-pub(super) fn counts(map: &MapState) -> String {
+pub(super) fn format_item_counts(map: &MapState) -> String {
     let mut parts = vec![format!("{} successful", map.counts.successful)];
     if map.counts.recovered > 0 {
         parts.push(format!("{} of them recovered from a failed step", map.counts.recovered));
@@ -123,13 +123,13 @@ pub(super) fn counts(map: &MapState) -> String {
     };
     push(map.counts.dead_lettered, "in the DLQ");
     push(map.counts.skipped, "left out");
-    push(map.pending() + map.under_way(), "waiting");
-    push(retried(map), "tried more than once");
+    push(map.pending() + map.in_flight(), "waiting");
+    push(retried_count(map), "tried more than once");
     parts.join(", ")
 }
 
 /// Returns how many items were tried more than once.
-pub(super) fn retried(map: &MapState) -> u32 {
+pub(super) fn retried_count(map: &MapState) -> u32 {
     let retried = map.items.iter().filter(|item| item.attempts > 1);
     u32::try_from(retried.count()).unwrap_or(u32::MAX)
 }
@@ -146,7 +146,7 @@ pub(super) fn metrics(map: &MapState) -> ErrorMetrics {
 }
 
 /// Says why items failed: what keeps coming back as a pattern, the rest one by one.
-fn failures(metrics: &ErrorMetrics, notebook: &RunLog, out: &mut Console) {
+fn print_failures(metrics: &ErrorMetrics, notebook: &RunLog, out: &mut Console) {
     if metrics.failed + metrics.skipped == 0 {
         return;
     }
@@ -180,19 +180,19 @@ fn failures(metrics: &ErrorMetrics, notebook: &RunLog, out: &mut Console) {
 }
 
 /// Says where the work is: what was merged, what was kept, and what would get lost.
-fn left_behind(over: &RunSummary<'_>, out: &mut Console) {
+fn print_artifacts(over: &RunSummary<'_>, out: &mut Console) {
     let RunSummary { layout, id, job, notebook, program, .. } = over;
     let discarded = notebook.uncommitted.saturating_sub(notebook.kept_work.items());
     if discarded > 0 {
-        let items = count(discarded, "item");
+        let items = plural(discarded, "item");
         out.note(format_args!("note: uncommitted files of {items} are neither merged nor kept"));
     }
     match &job.end {
-        Some(JobOutcome::Completed(_)) => merged(over, out),
-        Some(JobOutcome::Failed { .. } | JobOutcome::Paused { .. }) => kept(over, out),
+        Some(JobOutcome::Completed(_)) => print_merge(over, out),
+        Some(JobOutcome::Failed { .. } | JobOutcome::Paused { .. }) => print_branch(over, out),
         None => {}
     }
-    over.tell_kept_work(out);
+    over.print_kept_work(out);
     if over.is_rehearsal {
         return;
     }
@@ -211,7 +211,7 @@ fn left_behind(over: &RunSummary<'_>, out: &mut Console) {
 }
 
 /// Says what to type next.
-fn next(end: &JobOutcome, over: &RunSummary<'_>, out: &mut Console) {
+fn print_next_steps(end: &JobOutcome, over: &RunSummary<'_>, out: &mut Console) {
     let RunSummary { program, id, job, .. } = over;
     let dead = job.map.as_ref().is_some_and(|map| map.counts.dead_lettered > 0);
     match end {
@@ -226,7 +226,7 @@ fn next(end: &JobOutcome, over: &RunSummary<'_>, out: &mut Console) {
             let file = job.started.as_ref().map(|started| started.workflow_file.as_str());
             // A batch has no file to look at.
             let file = file.filter(|file| std::path::Path::new(file).is_file());
-            match file.map(|file| quoted(file.as_ref())) {
+            match file.map(|file| shell_quote(file.as_ref())) {
                 Some(file) => out.note(format_args!("next: {program} plan {file}")),
                 None => out.note(format_args!("next: {program} events {id}")),
             }

@@ -13,9 +13,9 @@ use prodigy_core::{
 
 use super::{
     hold::RunConstraint,
-    lines::{ADOPTED, LinePriority, LineSign, ProgressLine, count, tampering, took},
-    money::{certainty, dollars},
-    totals::{counts, until_from},
+    lines::{ADOPTED, LinePriority, LineSign, ProgressLine, format_millis, plural, tampering_line},
+    money::{certainty, format_usd},
+    totals::{item_count_parts, time_until},
     warnings,
 };
 
@@ -72,17 +72,21 @@ impl ItemReporter {
     }
 
     /// Applies a record; returns the lines to show, or `None` if it is not about items.
-    pub(super) fn record(&mut self, record: &EventRecord, job: &Job) -> Option<Vec<ProgressLine>> {
+    pub(super) fn handle_record(
+        &mut self,
+        record: &EventRecord,
+        job: &Job,
+    ) -> Option<Vec<ProgressLine>> {
         self.costs.apply(record);
         self.cost_usd = job.cost_usd;
-        let before = std::mem::replace(&mut self.hold, RunConstraint::of(job, self.usual));
+        let before = std::mem::replace(&mut self.hold, RunConstraint::from_job(job, self.usual));
         let mut lines = self.lines(record, job);
         if let Some(lines) = &mut lines
             && matches!(self.hold, Some(RunConstraint::Trying(_)))
             && before != self.hold
         {
             // Only an attempt of an item tries, and that is no event of its own.
-            lines.push(important(LineSign::Dot, "trying with one agent".to_owned()));
+            lines.push(important_line(LineSign::Dot, "trying with one agent".to_owned()));
         }
         lines
     }
@@ -90,7 +94,7 @@ impl ItemReporter {
     /// Returns what all of it has cost, if that is worth a word.
     pub(super) fn cost(&self) -> Option<String> {
         if self.cost_usd > 0.0 {
-            return Some(format!("{}{}", certainty(&self.costs), dollars(self.cost_usd)));
+            return Some(format!("{}{}", certainty(&self.costs), format_usd(self.cost_usd)));
         }
         self.costs.is_unknown().then(|| "cost unknown".to_owned())
     }
@@ -98,13 +102,13 @@ impl ItemReporter {
     fn lines(&mut self, record: &EventRecord, job: &Job) -> Option<Vec<ProgressLine>> {
         let is_about_items = record.item_id.is_some() || record.agent_id.is_some();
         if is_about_items {
-            return Some(self.about_item(record, job));
+            return Some(self.item_record_lines(record, job));
         }
         let at = record.timestamp;
         match &record.event {
             Event::ItemsSelected { total, .. } => {
                 self.items = Some(ItemSummary::new(*total, at));
-                Some(vec![important(LineSign::Dot, count(*total, "item"))])
+                Some(vec![important_line(LineSign::Dot, plural(*total, "item"))])
             }
             Event::JobResumed { .. } => {
                 let most = job.started.as_ref().and_then(|started| started.options.max_parallel);
@@ -116,35 +120,35 @@ impl ItemReporter {
                 None
             }
             Event::PhaseCompleted { phase: PhaseName::Map } => {
-                let mut lines = self.failures.rest();
-                lines.extend(self.items.take().map(|items| ended(&items, job)));
+                let mut lines = self.failures.drain();
+                lines.extend(self.items.take().map(|items| all_items_ended_line(&items, job)));
                 Some(lines)
             }
             Event::CircuitOpen { failures, until } => {
-                self.follow(record, job);
-                let wait = duration::show(until_from(*until, at));
+                self.observe(record, job);
+                let wait = duration::format(time_until(*until, at));
                 let failed = match failures {
                     1 => "an attempt failed".to_owned(),
                     failures => format!("{failures} attempts in a row failed"),
                 };
                 let text = format!("circuit open: {failed}; the next may start in {wait}");
-                Some(vec![important(LineSign::Cross, text)])
+                Some(vec![important_line(LineSign::Cross, text)])
             }
             Event::CircuitHalfOpen {} => {
-                self.follow(record, job);
+                self.observe(record, job);
                 let text = "circuit half open: a few attempts are let through".to_owned();
-                Some(vec![important(LineSign::Dot, text)])
+                Some(vec![important_line(LineSign::Dot, text)])
             }
             Event::CircuitClosed {} => {
-                self.follow(record, job);
-                Some(vec![important(LineSign::Tick, "circuit closed".to_owned())])
+                self.observe(record, job);
+                Some(vec![important_line(LineSign::Tick, "circuit closed".to_owned())])
             }
             Event::ConcurrencyChanged { max, reason } => {
-                Some(vec![at_once(*max, self.usual, reason)])
+                Some(vec![concurrency_line(*max, self.usual, reason)])
             }
             Event::JobPaused { .. } | Event::JobCompleted { .. } | Event::JobFailed { .. } => {
                 self.items = None;
-                Some(self.failures.rest())
+                Some(self.failures.drain())
             }
             Event::JobStarted(_)
             | Event::PhaseStarted { .. }
@@ -188,7 +192,7 @@ impl ItemReporter {
     }
 
     /// Applies a record to the items.
-    fn follow(&mut self, record: &EventRecord, job: &Job) {
+    fn observe(&mut self, record: &EventRecord, job: &Job) {
         let Some(items) = &mut self.items else { return };
         items.apply(record);
         // The fold also knows what happened before this run.
@@ -197,8 +201,8 @@ impl ItemReporter {
         }
     }
 
-    fn about_item(&mut self, record: &EventRecord, job: &Job) -> Vec<ProgressLine> {
-        self.follow(record, job);
+    fn item_record_lines(&mut self, record: &EventRecord, job: &Job) -> Vec<ProgressLine> {
+        self.observe(record, job);
         let Some(item) = &record.item_id else { return Vec::new() };
         match &record.event {
             Event::AgentCompleted(done) => {
@@ -206,9 +210,9 @@ impl ItemReporter {
                     None => (LineSign::Tick, String::new()),
                     Some(how) => (LineSign::Tilde, format!(" ({how})")),
                 };
-                let text = format!("{item}{how}  {}", took(done.duration_ms));
+                let text = format!("{item}{how}  {}", format_millis(done.duration_ms));
                 if done.has_commits() {
-                    let commits = count(done.commits, "commit");
+                    let commits = plural(done.commits, "commit");
                     self.merging.insert(item.clone(), (sign, format!("{text} · {commits}")));
                     return Vec::new();
                 }
@@ -224,8 +228,8 @@ impl ItemReporter {
                 match failed.then {
                     FailureDecision::Retry => {
                         let next = format!("attempt {} follows", failed.attempt + 1);
-                        let line = self.failure(item, &failed.failure, &next);
-                        self.failures.passing(important(LineSign::Tilde, line))
+                        let line = self.failure_lines(item, &failed.failure, &next);
+                        self.failures.retried(important_line(LineSign::Tilde, line))
                     }
                     // What becomes of the item is told when it is known.
                     FailureDecision::DeadLetter
@@ -238,30 +242,32 @@ impl ItemReporter {
                 Vec::new()
             }
             Event::ItemSkipped { failure, .. } => {
-                let line = self.failure(item, failure, "left out");
-                self.failures.add(important(LineSign::Cross, line))
+                let line = self.failure_lines(item, failure, "left out");
+                self.failures.add(important_line(LineSign::Cross, line))
             }
             Event::ItemDeadLettered { attempts, failure } => {
                 self.merging.remove(item);
-                let after = count(*attempts, "attempt");
-                let line = self.failure(item, failure, &format!("in the DLQ after {after}"));
-                self.failures.add(important(LineSign::Cross, line))
+                let after = plural(*attempts, "attempt");
+                let line = self.failure_lines(item, failure, &format!("in the DLQ after {after}"));
+                self.failures.add(important_line(LineSign::Cross, line))
             }
             Event::MergeConflict { paths, resolver: Some(resolver), .. } => {
-                let files = count(u32::try_from(paths.len()).unwrap_or(u32::MAX), "file");
+                let files = plural(u32::try_from(paths.len()).unwrap_or(u32::MAX), "file");
                 let text = format!("{item}: conflict in {files}; {resolver} is to resolve it");
-                vec![important(LineSign::Tilde, text)]
+                vec![important_line(LineSign::Tilde, text)]
             }
             Event::ResolutionCompleted { duration_ms, .. } => {
                 let (sign, text) =
                     self.merging.remove(item).unwrap_or_else(|| (LineSign::Tick, item.to_string()));
-                let text = format!("{text} · conflict resolved  {}", took(*duration_ms));
+                let text = format!("{text} · conflict resolved  {}", format_millis(*duration_ms));
                 self.merging.insert(item.clone(), (sign, text));
                 Vec::new()
             }
-            Event::GitTampering { changes } => self.tampering(item, changes),
-            Event::AgentWarned { step, agent, message } => self.warning(item, step, agent, message),
-            Event::StepCompleted(step) if step.adopted => vec![adopted(item, step)],
+            Event::GitTampering { changes } => self.tampering_lines(item, changes),
+            Event::AgentWarned { step, agent, message } => {
+                self.warning_lines(item, step, agent, message)
+            }
+            Event::StepCompleted(step) if step.adopted => vec![adopted_line(item, step)],
             Event::JobStarted(_)
             | Event::JobResumed { .. }
             | Event::JobPaused { .. }
@@ -302,25 +308,25 @@ impl ItemReporter {
     }
 
     /// Says why an item failed and what becomes of it.
-    fn failure(&self, item: &ItemId, failure: &Failure, then: &str) -> String {
+    fn failure_lines(&self, item: &ItemId, failure: &Failure, then: &str) -> String {
         let at = self.failed_at.as_ref().filter(|(failed, _)| failed == item);
         let step = at.map(|(_, step)| format!(" at step {step}")).unwrap_or_default();
         format!("{item}{step}: {}; {then}", failure.message)
     }
 
-    fn tampering(&mut self, item: &ItemId, changes: &[String]) -> Vec<ProgressLine> {
+    fn tampering_lines(&mut self, item: &ItemId, changes: &[String]) -> Vec<ProgressLine> {
         self.tampered += 1;
         let text = if self.tampered <= MOST_TOLD {
-            format!("{item}: {}", tampering(changes))
+            format!("{item}: {}", tampering_line(changes))
         } else if self.tampered == MOST_TOLD + 1 {
             "more items changed git's settings; the events `git_tampering` tell which".to_owned()
         } else {
             return Vec::new();
         };
-        vec![important(LineSign::Cross, text)]
+        vec![important_line(LineSign::Cross, text)]
     }
 
-    fn warning(
+    fn warning_lines(
         &mut self,
         item: &ItemId,
         step: &str,
@@ -335,13 +341,13 @@ impl ItemReporter {
         } else {
             return Vec::new();
         };
-        vec![important(LineSign::Tilde, text)]
+        vec![important_line(LineSign::Tilde, text)]
     }
 }
 
 /// Returns the line about a step whose effect was made before.
-fn adopted(item: &ItemId, step: &StepCompleted) -> ProgressLine {
-    important(LineSign::Tilde, format!("{item}: step {}{ADOPTED}", step.step))
+fn adopted_line(item: &ItemId, step: &StepCompleted) -> ProgressLine {
+    important_line(LineSign::Tilde, format!("{item}: step {}{ADOPTED}", step.step))
 }
 
 /// Failures that wait to be told, as `error_collection` says.
@@ -369,7 +375,7 @@ impl DeferredFailures {
     }
 
     /// Returns the lines to show for a failed attempt that will be retried.
-    fn passing(&self, line: ProgressLine) -> Vec<ProgressLine> {
+    fn retried(&self, line: ProgressLine) -> Vec<ProgressLine> {
         match self.mode {
             ErrorCollection::Immediate => vec![line],
             ErrorCollection::Aggregate | ErrorCollection::Batched { .. } => Vec::new(),
@@ -377,29 +383,30 @@ impl DeferredFailures {
     }
 
     /// Returns what was not told yet.
-    fn rest(&mut self) -> Vec<ProgressLine> {
+    fn drain(&mut self) -> Vec<ProgressLine> {
         std::mem::take(&mut self.held)
     }
 }
 
-fn important(sign: LineSign, text: String) -> ProgressLine {
+fn important_line(sign: LineSign, text: String) -> ProgressLine {
     ProgressLine { weight: LinePriority::Important, sign, text }
 }
 
 /// Says that fewer attempts may be under way, or all again.
-fn at_once(max: u32, usual: u32, reason: &str) -> ProgressLine {
+fn concurrency_line(max: u32, usual: u32, reason: &str) -> ProgressLine {
     if max >= usual {
-        return important(LineSign::Tick, format!("{usual} at once again"));
+        return important_line(LineSign::Tick, format!("{usual} at once again"));
     }
     let text = format!("fewer at once: {max} of {usual}: {reason}");
     ProgressLine { weight: LinePriority::Routine, sign: LineSign::Tilde, text }
 }
 
 /// Says that all items came to their end.
-fn ended(items: &ItemSummary, job: &Job) -> ProgressLine {
+fn all_items_ended_line(items: &ItemSummary, job: &Job) -> ProgressLine {
     let time = job.map_began_at.zip(job.map_ended_at);
-    let time = time.map(|(began, ended)| format!("  {}", duration::show(until_from(ended, began))));
+    let time =
+        time.map(|(began, ended)| format!("  {}", duration::format(time_until(ended, began))));
     let sign = if items.counts.failed() == 0 { LineSign::Tick } else { LineSign::Tilde };
-    let counts = counts(items).join(" · ");
-    important(sign, format!("map: {counts}{}", time.unwrap_or_default()))
+    let counts = item_count_parts(items).join(" · ");
+    important_line(sign, format!("map: {counts}{}", time.unwrap_or_default()))
 }

@@ -117,7 +117,7 @@ impl<'a, W: Write + io::Seek> JunitWriter<'a, W> {
                 (None, JobMode::Mapreduce) => {}
             }
         }
-        self.unfinished()?;
+        self.write_unfinished()?;
         self.out.write_all(b"  </testsuite>\n</testsuites>\n")?;
         self.out.seek(SeekFrom::Start(0))?;
         self.begin()?;
@@ -150,24 +150,26 @@ impl<'a, W: Write + io::Seek> JunitWriter<'a, W> {
         match &record.event {
             Event::AgentCompleted(done) => {
                 self.add(id, done.duration_ms);
-                self.remark(id, done.failed_steps());
+                self.set_remark(id, done.failed_steps());
                 if !done.has_commits() {
-                    self.case(id, &JunitOutcome::Passed)?;
+                    self.write_case(id, &JunitOutcome::Passed)?;
                 }
             }
             Event::AgentFailed(failed) => self.add(id, failed.duration_ms),
             Event::ResolutionCompleted { duration_ms, .. }
             | Event::ResolutionFailed { duration_ms, .. } => self.add(id, *duration_ms),
-            Event::WorktreeMerged { .. } => self.case(id, &JunitOutcome::Passed)?,
+            Event::WorktreeMerged { .. } => self.write_case(id, &JunitOutcome::Passed)?,
             // One that is replayed later has come to no end yet.
             Event::ItemDeadLettered { .. } if self.is_replayed_later(item) => {}
             Event::ItemDeadLettered { failure, .. } => {
-                self.case(id, &JunitOutcome::Failed(failure))?
+                self.write_case(id, &JunitOutcome::Failed(failure))?
             }
             Event::ReplayStarted { replay, .. } => {
                 self.replays.insert(item.clone(), *replay);
             }
-            Event::ItemSkipped { reason, .. } => self.case(id, &JunitOutcome::Skipped(reason))?,
+            Event::ItemSkipped { reason, .. } => {
+                self.write_case(id, &JunitOutcome::Skipped(reason))?
+            }
             Event::JobStarted(_)
             | Event::JobResumed { .. }
             | Event::JobPaused { .. }
@@ -221,15 +223,15 @@ impl<'a, W: Write + io::Seek> JunitWriter<'a, W> {
                 self.names.insert(step.clone(), name.clone());
             }
             Event::StepCompleted(done) if is_top_level(&done.step) => {
-                let name = self.named(&done.step);
+                let name = self.take_step_name(&done.step);
                 self.add(&name, done.duration_ms);
                 let remark = match done.status {
                     StepStatus::Success | StepStatus::Skipped => None,
                     StepStatus::Recovered => Some("recovered"),
                     StepStatus::Failed => Some("failed and ignored"),
                 };
-                self.remark(&name, remark.map(str::to_owned));
-                self.case(&name, &JunitOutcome::Passed)?;
+                self.set_remark(&name, remark.map(str::to_owned));
+                self.write_case(&name, &JunitOutcome::Passed)?;
             }
             Event::StepFailed { step, then: StepFailureDecision::Stop, duration_ms, .. }
                 if is_top_level(step) =>
@@ -239,7 +241,7 @@ impl<'a, W: Write + io::Seek> JunitWriter<'a, W> {
             }
             Event::StepSkipped { step, name, when, .. } if is_top_level(step) => {
                 let reason = format!("`{when}` is false");
-                self.case(&format!("{step} {name}"), &JunitOutcome::Skipped(&reason))?;
+                self.write_case(&format!("{step} {name}"), &JunitOutcome::Skipped(&reason))?;
             }
             Event::JobStarted(_)
             | Event::JobResumed { .. }
@@ -287,7 +289,7 @@ impl<'a, W: Write + io::Seek> JunitWriter<'a, W> {
     }
 
     /// Writes what did not come to its end: items that wait, and the step that ended the job.
-    fn unfinished(&mut self) -> io::Result<()> {
+    fn write_unfinished(&mut self) -> io::Result<()> {
         let map = self.job.map.as_ref();
         for item in map.iter().flat_map(|map| &map.items) {
             match item.stage {
@@ -300,7 +302,7 @@ impl<'a, W: Write + io::Seek> JunitWriter<'a, W> {
                 | ItemStage::Merging(_)
                 | ItemStage::Conflicted(_)
                 | ItemStage::Resolving { .. } => {
-                    self.case(
+                    self.write_case(
                         item.id.as_str(),
                         &JunitOutcome::Skipped("the job stopped before it"),
                     )?;
@@ -308,14 +310,14 @@ impl<'a, W: Write + io::Seek> JunitWriter<'a, W> {
             }
         }
         if let Some(JobOutcome::Failed { step, failure }) = &self.job.end {
-            let name = self.named(step);
-            self.case(&name, &JunitOutcome::Failed(failure))?;
+            let name = self.take_step_name(step);
+            self.write_case(&name, &JunitOutcome::Failed(failure))?;
         }
         Ok(())
     }
 
     /// Returns what a step is called, and forgets it.
-    fn named(&mut self, step: &str) -> String {
+    fn take_step_name(&mut self, step: &str) -> String {
         match self.names.remove(step) {
             Some(name) => format!("{step} {name}"),
             None => step.to_owned(),
@@ -323,7 +325,7 @@ impl<'a, W: Write + io::Seek> JunitWriter<'a, W> {
     }
 
     /// Sets the remark on a test case, or removes it.
-    fn remark(&mut self, name: &str, remark: Option<String>) {
+    fn set_remark(&mut self, name: &str, remark: Option<String>) {
         match remark {
             Some(remark) => self.remarks.insert(name.to_owned(), remark),
             None => self.remarks.remove(name),
@@ -335,7 +337,7 @@ impl<'a, W: Write + io::Seek> JunitWriter<'a, W> {
         *self.under_way.entry(name.to_owned()).or_default() += millis;
     }
 
-    fn case(&mut self, case: &str, verdict: &JunitOutcome<'_>) -> io::Result<()> {
+    fn write_case(&mut self, case: &str, verdict: &JunitOutcome<'_>) -> io::Result<()> {
         let millis = self.under_way.remove(case).unwrap_or(0);
         self.millis += millis;
         self.tests += 1;
@@ -412,7 +414,7 @@ mod tests {
         told.fail(3, 1, "dead_letter", "\"quoted\" <b> & \u{1b}[31m\nsecond line");
         told.start(4, 1, 1);
         told.fail(4, 1, "skip", "exit code 8");
-        told.tell(json!({
+        told.emit(json!({
             "event_type": "job_paused", "reason": "policy", "message": "too many failures",
         }));
         insta::assert_snapshot!(xml(&told), @r#"
@@ -433,7 +435,7 @@ mod tests {
     fn the_step_that_ended_the_job_is_a_test_case_too() {
         let mut told = JobFixture::new(0);
         let failure = json!({"kind": "timeout", "message": "took longer than 5s"});
-        told.tell(json!({"event_type": "job_failed", "step": "reduce.1", "failure": failure}));
+        told.emit(json!({"event_type": "job_failed", "step": "reduce.1", "failure": failure}));
         insta::assert_snapshot!(xml(&told), @r#"
         <?xml version="1.0" encoding="UTF-8"?>
         <testsuites>
@@ -478,7 +480,7 @@ mod tests {
         let failure = Failure::new(ReasonCode::NoCommit, "no commit");
         let told = JobFixture::new(0);
         let mut report = JunitWriter::new(Cursor::new(Vec::new()), &told.job);
-        report.case("item-1", &JunitOutcome::Failed(&failure)).unwrap();
+        report.write_case("item-1", &JunitOutcome::Failed(&failure)).unwrap();
         let xml = String::from_utf8(report.out.into_inner()).unwrap();
         insta::assert_snapshot!(xml, @r#"    <testcase name="item-1" classname="fix" time="0.000"><failure type="no_commit" message="no commit"></failure></testcase>"#);
     }

@@ -7,7 +7,7 @@ use prodigy_core::{
 };
 use serde_json::{Value, json};
 
-use super::lines::count;
+use super::lines::plural;
 use crate::output::one_line;
 
 /// The most entries that are named one by one at the end of a run.
@@ -20,9 +20,9 @@ pub(crate) fn summary_lines(kept: &KeptSummary, job: &JobId, program: &str) -> V
     if entries <= NAMED {
         return entry_lines(kept);
     }
-    let files = count(kept.files(), "uncommitted file");
+    let files = plural(kept.files(), "uncommitted file");
     let others = if kept.entries().any(|entry| entry.item.is_none()) { " and the job" } else { "" };
-    let left = format!("{files} of {}{others}", count(kept.items(), "item"));
+    let left = format!("{files} of {}{others}", plural(kept.items(), "item"));
     let command = KeptSummary::command(job);
     vec![
         format!("{left}; `{command}` applies all of them"),
@@ -40,7 +40,7 @@ fn lines(entry: &KeptEntry) -> Vec<String> {
     let KeptWork { reference, files, stray_commits, not_kept, .. } = work;
     let mut lines = Vec::new();
     if let Some(reference) = reference {
-        let files = count(*files, "uncommitted file");
+        let files = plural(*files, "uncommitted file");
         lines.push(format!(
             "{files} of {owner}; `git cherry-pick --no-commit {reference}` applies {}",
             if work.files == 1 { "it" } else { "them" }

@@ -64,21 +64,26 @@ impl LineSign {
 }
 
 /// Returns the line for a record, if it is worth one.
-pub(super) fn line(record: &EventRecord, job: &Job, names: &ActiveSteps) -> Option<ProgressLine> {
+pub(super) fn format_record(
+    record: &EventRecord,
+    job: &Job,
+    names: &ActiveSteps,
+) -> Option<ProgressLine> {
     let important =
         |sign, text: String| Some(ProgressLine { weight: LinePriority::Important, sign, text });
     match &record.event {
         Event::JobStarted(started) => {
             let name = started.workflow_name.as_deref().unwrap_or(&started.workflow_file);
             let size = match started.mode {
-                JobMode::Sequential => count(job.steps_in_all(), "step"),
+                JobMode::Sequential => plural(job.total_steps(), "step"),
                 JobMode::Mapreduce => "mapreduce".to_owned(),
             };
             important(LineSign::Dot, format!("job {} · {name} · {size}", record.job_id))
         }
-        Event::JobResumed { .. } => {
-            important(LineSign::Dot, format!("job {} resumed · {}", record.job_id, progress(job)))
-        }
+        Event::JobResumed { .. } => important(
+            LineSign::Dot,
+            format!("job {} resumed · {}", record.job_id, format_progress(job)),
+        ),
         Event::StepCompleted(step) => {
             let (sign, how) = match step.status {
                 StepStatus::Success if step.adopted => (LineSign::Tilde, ADOPTED),
@@ -87,7 +92,8 @@ pub(super) fn line(record: &EventRecord, job: &Job, names: &ActiveSteps) -> Opti
                 StepStatus::Failed => (LineSign::Tilde, " (failed, going on)"),
                 StepStatus::Skipped => (LineSign::Tilde, " (skipped)"),
             };
-            let text = format!("{}{how}  {}", names.of(&step.step), took(step.duration_ms));
+            let text =
+                format!("{}{how}  {}", names.of(&step.step), format_millis(step.duration_ms));
             let weight = if sign == LineSign::Tick {
                 LinePriority::Routine
             } else {
@@ -110,17 +116,19 @@ pub(super) fn line(record: &EventRecord, job: &Job, names: &ActiveSteps) -> Opti
             important(LineSign::Dot, format!("the worktree `{path}` is kept: {reason}"))
         }
         Event::MergeConflict { target, paths, .. } => {
-            let files = count(u32::try_from(paths.len()).unwrap_or(u32::MAX), "file");
+            let files = plural(u32::try_from(paths.len()).unwrap_or(u32::MAX), "file");
             important(LineSign::Cross, format!("conflict with `{target}` in {files}"))
         }
-        Event::QuotaPaused(paused) => important(LineSign::Cross, limit(paused, record.timestamp)),
+        Event::QuotaPaused(paused) => {
+            important(LineSign::Cross, limit_line(paused, record.timestamp))
+        }
         Event::QuotaResumed {} => important(LineSign::Tick, "agents are served again".to_owned()),
         Event::BudgetExceeded { scope, limit_usd, spent_usd } => {
             let (scope, limit_usd, spent_usd) = (*scope, *limit_usd, *spent_usd);
             let message = BudgetOverrun { scope, limit_usd, spent_usd }.message();
             important(LineSign::Cross, format!("budget spent: {message}"))
         }
-        Event::GitTampering { changes } => important(LineSign::Cross, tampering(changes)),
+        Event::GitTampering { changes } => important(LineSign::Cross, tampering_line(changes)),
         Event::CheckoutChanged { changes } => important(LineSign::Cross, checkout::line(changes)),
         Event::GuardedFilesChanged { files } => important(LineSign::Cross, guarded::line(files)),
         Event::AgentWarned { step, agent, message } => {
@@ -165,25 +173,25 @@ pub(super) fn line(record: &EventRecord, job: &Job, names: &ActiveSteps) -> Opti
 }
 
 /// Says how far a job is.
-pub(super) fn progress(job: &Job) -> String {
-    let steps = format!("{} of {} done", job.done, count(job.steps_in_all(), "step"));
+pub(super) fn format_progress(job: &Job) -> String {
+    let steps = format!("{} of {} done", job.done, plural(job.total_steps(), "step"));
     match (job.mode(), &job.map) {
         (JobMode::Sequential, _) => steps,
         (JobMode::Mapreduce, Some(map)) => {
-            format!("{} of {} done", map.counts.successful, count(map.total, "item"))
+            format!("{} of {} done", map.counts.successful, plural(map.total, "item"))
         }
         (JobMode::Mapreduce, None) => "no items were chosen yet".to_owned(),
     }
 }
 
 /// Says which limit was reached, and when it is tried again.
-fn limit(paused: &QuotaPaused, now: Timestamp) -> String {
+fn limit_line(paused: &QuotaPaused, now: Timestamp) -> String {
     let QuotaPaused { limit, paused_until, waits, .. } = paused;
-    hold::limited(&limit.message, *paused_until, *waits, now, &TimeZone::system())
+    hold::quota_message(&limit.message, *paused_until, *waits, now, &TimeZone::system())
 }
 
 /// Says which settings of git a step changed.
-pub(super) fn tampering(changes: &[String]) -> String {
+pub(super) fn tampering_line(changes: &[String]) -> String {
     let shown: Vec<_> = changes.iter().take(TAMPERING_SHOWN).cloned().collect();
     let more = match changes.len().saturating_sub(TAMPERING_SHOWN) {
         0 => String::new(),
@@ -231,11 +239,11 @@ impl ActiveSteps {
 }
 
 /// Returns a number of things in words.
-pub(crate) fn count<N: Copy + Display + PartialEq + From<u8>>(number: N, thing: &str) -> String {
+pub(crate) fn plural<N: Copy + Display + PartialEq + From<u8>>(number: N, thing: &str) -> String {
     if number == N::from(1) { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
 /// Returns how long something took.
-pub(super) fn took(millis: u64) -> String {
-    duration::show(Duration::from_millis(millis))
+pub(super) fn format_millis(millis: u64) -> String {
+    duration::format(Duration::from_millis(millis))
 }

@@ -16,13 +16,13 @@ use prodigy_engine::{clock, run::Reporter};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{
-    block::{TerminalSize, block, doing, endings, shortened},
+    block::{TerminalSize, activity_text, line_endings, status_lines, truncate},
     items::ItemReporter,
-    lines::{ActiveSteps, LinePriority, ProgressLine, line},
+    lines::{ActiveSteps, LinePriority, ProgressLine, format_record},
     ticker::Ticker,
     totals::whole_seconds,
 };
-use crate::output::{one_line, plain_text};
+use crate::output::{escape_controls, one_line};
 
 /// The pictures of the spinner.
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -61,13 +61,13 @@ impl Reporter for LiveReporter {
     fn record(&mut self, record: &EventRecord, job: &Job) {
         let mut screen = lock(&self.screen);
         let mut stays = String::new();
-        if let Some(lines) = screen.teller.record(record, job) {
+        if let Some(lines) = screen.teller.handle_record(record, job) {
             // The totals tell of the items that are done.
             let lines = lines.iter().filter(|line| line.weight == LinePriority::Important);
             lines.for_each(|line| stays.push_str(&self.show(line)));
         } else {
             self.names.record(record);
-            if let Some(line) = line(record, job, &self.names) {
+            if let Some(line) = format_record(record, job, &self.names) {
                 stays = self.show(&line);
             }
             self.names.forget(record);
@@ -82,7 +82,7 @@ impl Reporter for LiveReporter {
     }
 
     fn note(&mut self, note: &str) {
-        lock(&self.screen).draw(&format!("{}\n", plain_text(note)));
+        lock(&self.screen).draw(&format!("{}\n", escape_controls(note)));
     }
 }
 
@@ -133,7 +133,7 @@ impl Screen {
     /// Updates the running step.
     fn step(&mut self, names: &ActiveSteps, job: &Job, record: &EventRecord) {
         let text = names.newest().map(|(path, name)| {
-            format!("{}/{} · {path} {}", job.done, job.steps_in_all(), one_line(name))
+            format!("{}/{} · {path} {}", job.done, job.total_steps(), one_line(name))
         });
         let text = text.unwrap_or_default();
         if text != self.text {
@@ -141,7 +141,7 @@ impl Screen {
             self.since = Some(Instant::now());
             self.activity = None;
         }
-        self.activity.get_or_insert_with(|| AgentActivity::new(record.timestamp)).hear(record);
+        self.activity.get_or_insert_with(|| AgentActivity::new(record.timestamp)).apply(record);
     }
 
     /// Draws the lines afresh, below text that stays.
@@ -182,33 +182,33 @@ impl Screen {
     fn lines(&self, size: TerminalSize) -> Vec<String> {
         let frame = FRAMES.get(self.frame % FRAMES.len()).copied().unwrap_or("·");
         if let Some(items) = &self.teller.items {
-            return block(items, &self.teller, frame, (clock::now(), &self.zone), size);
+            return status_lines(items, &self.teller, frame, (clock::now(), &self.zone), size);
         }
         let now = clock::now();
         let hold =
-            self.teller.hold.filter(|hold| hold.is_stop()).map(|it| it.show(now, &self.zone));
+            self.teller.hold.filter(|hold| hold.is_blocking()).map(|it| it.show(now, &self.zone));
         if self.text.is_empty() && hold.is_none() {
             return Vec::new();
         }
-        let elapsed = self.since.map(|since| duration::show(whole_seconds(since.elapsed())));
+        let elapsed = self.since.map(|since| duration::format(whole_seconds(since.elapsed())));
         let elapsed = elapsed.unwrap_or_default();
         let activity = self.activity.as_ref();
         let text = match (hold, activity) {
             (Some(hold), _) if self.text.is_empty() => hold,
             (Some(hold), _) => format!("{} · {hold}", self.text),
-            (None, Some(activity)) => doing(self.text.clone(), activity),
+            (None, Some(activity)) => activity_text(self.text.clone(), activity),
             (None, None) => self.text.clone(),
         };
         let end = activity.map(|activity| {
             // What the job has cost says more than what this step did.
             let [end, ..] =
-                endings(&AgentActivity { cost_usd: 0.0, ..activity.clone() }, now, &elapsed);
+                line_endings(&AgentActivity { cost_usd: 0.0, ..activity.clone() }, now, &elapsed);
             end
         });
         let cost = self.teller.cost().map(|cost| format!("{cost} · ")).unwrap_or_default();
         let end = format!("{cost}{}", end.unwrap_or(elapsed));
         let room = size.width.saturating_sub(end.width() + 5);
-        vec![format!("{frame} {}  {end}", shortened(&text, room))]
+        vec![format!("{frame} {}  {end}", truncate(&text, room))]
     }
 }
 

@@ -29,7 +29,7 @@ mod totals;
 pub(crate) mod warnings;
 mod xml;
 
-pub(crate) use block::{doing, endings, padded, shortened};
-pub(crate) use hold::limited;
-pub(crate) use lines::count;
-pub(crate) use totals::{roughly, speed};
+pub(crate) use block::{activity_text, line_endings, padded, truncate};
+pub(crate) use hold::quota_message;
+pub(crate) use lines::plural;
+pub(crate) use totals::{format_estimate, format_rate};

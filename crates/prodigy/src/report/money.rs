@@ -3,7 +3,7 @@
 use prodigy_core::{agent::TokenUsage, job::CostSummary, policy::Budget};
 use prodigy_engine::{
     clock,
-    store::{Layout, day_of, read_day},
+    store::{Layout, read_day, utc_date},
 };
 use serde_json::{Value, json};
 
@@ -27,19 +27,19 @@ impl SpendView<'_> {
         let mut details = Vec::new();
         let each = self.successful.and_then(|count| self.costs.per_success(count));
         let sure = certainty(self.costs);
-        details.extend(each.map(|each| format!("{sure}{} for each item done", dollars(each))));
+        details.extend(each.map(|each| format!("{sure}{} for each item done", format_usd(each))));
         if self.costs.lost_usd > 0.0 {
-            let lost = format!("{sure}{}", dollars(self.costs.lost_usd));
+            let lost = format!("{sure}{}", format_usd(self.costs.lost_usd));
             details.push(format!("{lost} lost in attempts that came to nothing"));
         }
-        details.extend(tokens(self.costs.tokens));
+        details.extend(format_tokens(self.costs.tokens));
         details
     }
 
     /// Returns what is left of the budgets, one after the other.
-    pub(crate) fn left(&self) -> Vec<String> {
+    pub(crate) fn remaining(&self) -> Vec<String> {
         let left = |most: f64, spent: f64, of: &str| {
-            let (most, rest) = (dollars(most), dollars((most - spent).max(0.0)));
+            let (most, rest) = (format_usd(most), format_usd((most - spent).max(0.0)));
             // Nobody knows what those spent who did not say.
             let most_of_it = match certainty(self.costs) {
                 "" => "",
@@ -51,7 +51,7 @@ impl SpendView<'_> {
         let job = self.budget.job_usd.map(|most| left(most, self.job_usd, "job"));
         let day = self.budget.day_usd.zip(self.today_usd);
         let day = day.map(|(most, spent)| left(most, spent, "day"));
-        let item = self.budget.item_usd.map(|most| format!("{} for an item", dollars(most)));
+        let item = self.budget.item_usd.map(|most| format!("{} for an item", format_usd(most)));
         job.into_iter().chain(day).chain(item).collect()
     }
 
@@ -85,19 +85,19 @@ impl SpendView<'_> {
 }
 
 /// Returns what all jobs have spent today, if that can be read.
-pub(crate) fn today_usd(layout: &Layout) -> Option<f64> {
-    let (mut sum_usd, today) = (0.0, day_of(clock::now()));
+pub(crate) fn spent_today_usd(layout: &Layout) -> Option<f64> {
+    let (mut sum_usd, today) = (0.0, utc_date(clock::now()));
     let directory = Layout::spending_dir(layout.home());
     read_day(&directory, today, |spent| sum_usd += spent.cost_usd).ok()?;
     Some(sum_usd)
 }
 
 /// Returns what agents cost, if one was asked and it is worth a word.
-pub(crate) fn total(costs: &CostSummary) -> Option<String> {
+pub(crate) fn format_cost(costs: &CostSummary) -> Option<String> {
     if costs.untold > 0 && costs.cost_usd <= 0.0 {
         return Some("unknown".to_owned());
     }
-    (costs.cost_usd > 0.0).then(|| format!("{}{}", certainty(costs), dollars(costs.cost_usd)))
+    (costs.cost_usd > 0.0).then(|| format!("{}{}", certainty(costs), format_usd(costs.cost_usd)))
 }
 
 /// Returns the words for how sure a sum of costs is, to stand before it.
@@ -111,13 +111,13 @@ pub(crate) fn certainty(costs: &CostSummary) -> &'static str {
 }
 
 /// Returns an amount of money.
-pub(crate) fn dollars(amount: f64) -> String {
+pub(crate) fn format_usd(amount: f64) -> String {
     // A cent is a lot for one prompt.
     if amount > 0.0 && amount < 0.01 { format!("${amount:.4}") } else { format!("${amount:.2}") }
 }
 
 /// Returns how many tokens were used, if any were.
-pub(crate) fn tokens(usage: TokenUsage) -> Option<String> {
+pub(crate) fn format_tokens(usage: TokenUsage) -> Option<String> {
     if usage.is_empty() {
         return None;
     }
@@ -129,13 +129,13 @@ pub(crate) fn tokens(usage: TokenUsage) -> Option<String> {
     ];
     let parts = parts.into_iter().filter(|(count, _)| *count > 0);
     let parts: Vec<String> =
-        parts.map(|(count, what)| format!("{} {what}", brief_number(count))).collect();
+        parts.map(|(count, what)| format!("{} {what}", format_compact(count))).collect();
     // The first of them says what is counted.
     Some(parts.join(", ").replacen(' ', " tokens ", 1))
 }
 
 /// Returns a number without the digits that nobody needs.
-pub(crate) fn brief_number(count: u64) -> String {
+pub(crate) fn format_compact(count: u64) -> String {
     match count {
         0..1_000 => count.to_string(),
         1_000..1_000_000 => format!("{}.{}k", count / 1_000, count % 1_000 / 100),
@@ -149,8 +149,14 @@ mod tests {
 
     #[test]
     fn amounts_are_short_and_small_ones_are_not_nothing() {
-        assert_eq!([0.0, 1.5, 0.01, 0.0042].map(dollars), ["$0.00", "$1.50", "$0.01", "$0.0042"]);
-        assert_eq!([7, 1_234, 99_999, 1_250_000].map(brief_number), ["7", "1.2k", "99.9k", "1.2M"]);
+        assert_eq!(
+            [0.0, 1.5, 0.01, 0.0042].map(format_usd),
+            ["$0.00", "$1.50", "$0.01", "$0.0042"]
+        );
+        assert_eq!(
+            [7, 1_234, 99_999, 1_250_000].map(format_compact),
+            ["7", "1.2k", "99.9k", "1.2M"]
+        );
     }
 
     #[test]
@@ -160,16 +166,16 @@ mod tests {
             (costs.told, costs.untold, costs.cost_usd) = (told, untold, cost_usd);
             costs
         };
-        assert_eq!(total(&costs(0, 0, 0.0)), None);
-        assert_eq!(total(&costs(1, 0, 0.0)), None);
-        assert_eq!(total(&costs(0, 2, 0.0)).unwrap(), "unknown");
-        assert_eq!(total(&costs(1, 0, 0.5)).unwrap(), "$0.50");
-        assert_eq!(total(&costs(1, 2, 0.5)).unwrap(), "at least $0.50");
+        assert_eq!(format_cost(&costs(0, 0, 0.0)), None);
+        assert_eq!(format_cost(&costs(1, 0, 0.0)), None);
+        assert_eq!(format_cost(&costs(0, 2, 0.0)).unwrap(), "unknown");
+        assert_eq!(format_cost(&costs(1, 0, 0.5)).unwrap(), "$0.50");
+        assert_eq!(format_cost(&costs(1, 2, 0.5)).unwrap(), "at least $0.50");
         let mut estimated = costs(1, 0, 0.5);
         estimated.estimated = 1;
-        assert_eq!(total(&estimated).unwrap(), "about $0.50");
+        assert_eq!(format_cost(&estimated).unwrap(), "about $0.50");
         estimated.untold = 1;
-        assert_eq!(total(&estimated).unwrap(), "at least about $0.50");
+        assert_eq!(format_cost(&estimated).unwrap(), "at least about $0.50");
     }
 
     #[test]
@@ -195,7 +201,7 @@ mod tests {
         $0.50 lost in attempts that came to nothing
         1.2k tokens in, 30 out
         ");
-        insta::assert_snapshot!(money.left().join("\n"), @"
+        insta::assert_snapshot!(money.remaining().join("\n"), @"
         $0.00 left of $1.00 for the job
         $16.00 left of $20.00 for the day
         $0.25 for an item

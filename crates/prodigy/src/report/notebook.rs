@@ -101,10 +101,10 @@ impl RunLog {
                 self.uncommitted += u32::from(self.merging.remove(item));
             }
             Event::AgentRetrying { .. } => drop(self.merging.remove(item)),
-            Event::ItemSkipped { failure, .. } => self.fail(item, None, failure),
+            Event::ItemSkipped { failure, .. } => self.add_failure(item, None, failure),
             Event::ItemDeadLettered { attempts, failure } => {
                 self.merging.remove(item);
-                self.fail(item, Some(*attempts), failure);
+                self.add_failure(item, Some(*attempts), failure);
             }
             Event::ReplayStarted { .. } => {
                 self.failures.retain(|failed| failed.item != *item);
@@ -164,7 +164,7 @@ impl RunLog {
         self.tally.metrics(in_all, 0, dead_lettered.into(), skipped.into())
     }
 
-    fn fail(&mut self, item: &ItemId, dead_lettered: Option<u32>, failure: &Failure) {
+    fn add_failure(&mut self, item: &ItemId, dead_lettered: Option<u32>, failure: &Failure) {
         self.tally.add(failure, item);
         match dead_lettered {
             Some(_) => self.failed.0 += 1,
@@ -177,7 +177,11 @@ impl RunLog {
     }
 
     /// Returns the notebook of the whole job, also of what earlier runs of it recorded.
-    pub(crate) fn whole(self, layout: &Layout, job: &JobId) -> Result<Self, store::Error> {
+    pub(crate) fn with_earlier_runs(
+        self,
+        layout: &Layout,
+        job: &JobId,
+    ) -> Result<Self, store::Error> {
         if self.first.is_none_or(|first| first == 1) {
             return Ok(self);
         }
@@ -194,7 +198,7 @@ impl RunLog {
     }
 
     /// Returns how long the last run took.
-    pub(crate) fn took(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         let (Some(began), Some(last)) = (self.began, self.last) else { return Duration::ZERO };
         Duration::try_from(last.duration_since(began)).unwrap_or_default()
     }
@@ -208,24 +212,24 @@ pub(crate) struct RunLogReporter {
 
 impl RunLogReporter {
     /// Returns a reporter that keeps a notebook, and the notebook.
-    pub(crate) fn of(shown: Box<dyn Reporter>) -> (Box<dyn Reporter>, Arc<Mutex<RunLog>>) {
+    pub(crate) fn wrap(shown: Box<dyn Reporter>) -> (Box<dyn Reporter>, Arc<Mutex<RunLog>>) {
         let notebook = Arc::new(Mutex::new(RunLog::default()));
         (Box::new(Self { notebook: Arc::clone(&notebook), shown }), notebook)
     }
 }
 
 /// Returns the notebook for itself.
-pub(crate) fn taken(notebook: &Mutex<RunLog>) -> RunLog {
-    std::mem::take(&mut *locked(notebook))
+pub(crate) fn take_run_log(notebook: &Mutex<RunLog>) -> RunLog {
+    std::mem::take(&mut *lock_run_log(notebook))
 }
 
-fn locked(notebook: &Mutex<RunLog>) -> MutexGuard<'_, RunLog> {
+fn lock_run_log(notebook: &Mutex<RunLog>) -> MutexGuard<'_, RunLog> {
     notebook.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Reporter for RunLogReporter {
     fn record(&mut self, record: &EventRecord, job: &Job) {
-        locked(&self.notebook).apply(record);
+        lock_run_log(&self.notebook).apply(record);
         self.shown.record(record, job);
     }
 
@@ -266,7 +270,7 @@ mod tests {
             let kept = serde_json::json!({
                 "event_type": "worktree_preserved", "path": format!("refs/{item}"), "reason": "",
             });
-            told.item(item, Some(1), kept);
+            told.emit_for_item(item, Some(1), kept);
         }
         let mut notebook = RunLog::default();
         told.records.iter().for_each(|record| notebook.apply(record));

@@ -18,11 +18,11 @@ use prodigy_engine::{clock, run::Reporter};
 use super::{
     hold::RunConstraint,
     items::ItemReporter,
-    lines::{ActiveSteps, LinePriority, LineSign, ProgressLine, count, line},
+    lines::{ActiveSteps, LinePriority, LineSign, ProgressLine, format_record, plural},
     ticker::Ticker,
-    totals::{totals_line, until_from},
+    totals::{time_until, totals_line},
 };
-use crate::output::{one_line, plain_text};
+use crate::output::{escape_controls, one_line};
 
 /// So many steps or items are shown one by one.
 const ALWAYS_SHOWN: u32 = 50;
@@ -49,7 +49,7 @@ impl PlainReporter {
         let lines = Arc::new(Mutex::new(LineThrottle::new(teller)));
         let shared = Arc::clone(&lines);
         let ticker = Ticker::start(Duration::from_secs(1), move || {
-            if let Some(line) = lock(&shared).remind(clock::now()) {
+            if let Some(line) = lock(&shared).reminder(clock::now()) {
                 show(&line, color);
             }
         });
@@ -67,13 +67,13 @@ fn show(line: &ProgressLine, color: bool) {
 
 impl Reporter for PlainReporter {
     fn record(&mut self, record: &EventRecord, job: &Job) {
-        for line in lock(&self.lines).record(record, job) {
+        for line in lock(&self.lines).lines_for(record, job) {
             show(&line, self.color);
         }
     }
 
     fn note(&mut self, note: &str) {
-        print(&plain_text(note));
+        print(&escape_controls(note));
     }
 }
 
@@ -108,10 +108,10 @@ impl LineThrottle {
     }
 
     /// Returns what keeps the job waiting, if that was not said for a while.
-    fn remind(&mut self, now: Timestamp) -> Option<ProgressLine> {
+    fn reminder(&mut self, now: Timestamp) -> Option<ProgressLine> {
         let hold = self.teller.hold.filter(|hold| matches!(hold, RunConstraint::Waiting { .. }))?;
         let last = self.reminded?;
-        if until_from(now, last) < REMIND_EVERY {
+        if time_until(now, last) < REMIND_EVERY {
             return None;
         }
         self.reminded = Some(now);
@@ -120,27 +120,27 @@ impl LineThrottle {
     }
 
     /// Returns the lines for a record.
-    fn record(&mut self, record: &EventRecord, job: &Job) -> Vec<ProgressLine> {
+    fn lines_for(&mut self, record: &EventRecord, job: &Job) -> Vec<ProgressLine> {
         self.reminded = Some(record.timestamp);
-        if let Some(mut lines) = self.teller.record(record, job) {
-            self.bound(&mut lines, record.timestamp);
+        if let Some(mut lines) = self.teller.handle_record(record, job) {
+            self.limit_items(&mut lines, record.timestamp);
             return lines;
         }
         self.names.record(record);
-        let found = line(record, job, &self.names);
+        let found = format_record(record, job, &self.names);
         self.names.forget(record);
         let Some(line) = found else { return Vec::new() };
         if line.weight == LinePriority::Routine && is_inner(record) {
             // `prodigy events` tells about the steps inside other steps.
             return Vec::new();
         }
-        if line.weight == LinePriority::Routine && self.is_too_much(record.timestamp, job) {
+        if line.weight == LinePriority::Routine && self.exceeds_rate(record.timestamp, job) {
             self.left_out += 1;
             return Vec::new();
         }
         self.last = Some(record.timestamp);
         let more = std::mem::take(&mut self.left_out);
-        let more = (more > 0).then(|| format!("{} more", count(more, "step")));
+        let more = (more > 0).then(|| format!("{} more", plural(more, "step")));
         let more = more.map(|text| ProgressLine {
             weight: LinePriority::Important,
             sign: LineSign::Dot,
@@ -150,14 +150,14 @@ impl LineThrottle {
     }
 
     /// Shows totals from time to time instead of each of many items.
-    fn bound(&mut self, lines: &mut Vec<ProgressLine>, now: Timestamp) {
+    fn limit_items(&mut self, lines: &mut Vec<ProgressLine>, now: Timestamp) {
         let Some(items) = self.teller.items.as_ref().filter(|items| items.total > ALWAYS_SHOWN)
         else {
             return;
         };
         lines.retain(|line| line.weight == LinePriority::Important);
         let last = *self.totals.get_or_insert(now);
-        let is_due = until_from(now, last) >= TOTALS_EVERY || now < last;
+        let is_due = time_until(now, last) >= TOTALS_EVERY || now < last;
         if is_due && items.counts.finished() < items.total {
             self.totals = Some(now);
             let text = totals_line(items, &self.teller, now, &TimeZone::system());
@@ -168,10 +168,10 @@ impl LineThrottle {
     /// Returns whether a routine line has to be left out to keep the rate bounded.
     ///
     /// That is so for most of a long workflow that runs fast; the last step is always shown.
-    fn is_too_much(&self, now: Timestamp, job: &Job) -> bool {
-        let many = job.steps_in_all() > ALWAYS_SHOWN;
-        let soon = self.last.is_some_and(|last| until_from(now, last) < ROUTINE_EVERY);
-        many && soon && job.done < job.steps_in_all()
+    fn exceeds_rate(&self, now: Timestamp, job: &Job) -> bool {
+        let many = job.total_steps() > ALWAYS_SHOWN;
+        let soon = self.last.is_some_and(|last| time_until(now, last) < ROUTINE_EVERY);
+        many && soon && job.done < job.total_steps()
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
         let mut shown = Vec::new();
         for record in &told.records {
             job.apply(record).unwrap();
-            let lines = lines.record(record, &job);
+            let lines = lines.lines_for(record, &job);
             shown.extend(
                 lines
                     .iter()
@@ -222,15 +222,15 @@ mod tests {
         told.fail(4, 2, "skip", "exit code 8");
         told.start(5, 2, 1);
         told.fail(5, 2, "dead_letter", "exit code 9\nforged");
-        let until = super::super::fixture::at(30_250);
-        told.tell(json!({"event_type": "circuit_open", "failures": 3, "until": until}));
+        let until = super::super::fixture::timestamp_at(30_250);
+        told.emit(json!({"event_type": "circuit_open", "failures": 3, "until": until}));
         told.wait(30_000);
-        told.tell(json!({"event_type": "circuit_half_open"}));
+        told.emit(json!({"event_type": "circuit_half_open"}));
         told.start(3, 1, 2);
         told.complete(3, 1, "c2", 1);
-        told.tell(json!({"event_type": "circuit_closed"}));
+        told.emit(json!({"event_type": "circuit_closed"}));
         told.merge(3);
-        told.tell(json!({"event_type": "phase_completed", "phase": "map"}));
+        told.emit(json!({"event_type": "phase_completed", "phase": "map"}));
         told
     }
 
@@ -239,23 +239,23 @@ mod tests {
         let mut told = JobFixture::new(2);
         told.start(1, 1, 1);
         let limit = json!({"kind": "usage", "message": "5-hour limit reached"});
-        let until = super::super::fixture::at(2_520_000);
+        let until = super::super::fixture::timestamp_at(2_520_000);
         let released = json!({"event_type": "agent_released", "reason": "limit", "duration_ms": 1});
-        told.item(1, Some(1), released);
-        told.tell(json!({"event_type": "quota_paused", "limit": limit, "paused_until": until}));
+        told.emit_for_item(1, Some(1), released);
+        told.emit(json!({"event_type": "quota_paused", "limit": limit, "paused_until": until}));
         let mut lines = LineThrottle::new(ItemReporter::new(ErrorCollection::Immediate, 2));
         let mut job = Job::default();
         let mut shown = Vec::new();
         for record in &told.records {
             job.apply(record).unwrap();
-            shown = lines.record(record, &job);
+            shown = lines.lines_for(record, &job);
         }
         let [line] = &shown[..] else { panic!("{shown:?}") };
         // In between is the time by the clock on the wall.
         assert!(line.text.starts_with("5-hour limit reached; it is tried again at "), "{line:?}");
         assert!(line.text.ends_with(" (in 42m 00s)"), "{line:?}");
         let mut recalled = |minutes: i64| {
-            let line = lines.remind(super::super::fixture::at(minutes * 60_000));
+            let line = lines.reminder(super::super::fixture::timestamp_at(minutes * 60_000));
             line.map(|line| line.text.split('(').nth(1).unwrap_or_default().to_owned())
         };
         assert_eq!(recalled(4), None);
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(recalled(20).unwrap(), "in 22m 00s)");
         told.wait(2_520_000);
         told.start(1, 1, 1);
-        told.tell(json!({"event_type": "quota_resumed"}));
+        told.emit(json!({"event_type": "quota_resumed"}));
         let mut shown = Vec::new();
         for record in told
             .records
@@ -274,10 +274,10 @@ mod tests {
             .collect::<Vec<_>>()
         {
             job.apply(&record).unwrap();
-            shown.extend(lines.record(&record, &job).into_iter().map(|line| line.text));
+            shown.extend(lines.lines_for(&record, &job).into_iter().map(|line| line.text));
         }
         assert_eq!(shown, ["trying with one agent", "agents are served again"]);
-        assert_eq!(lines.remind(super::super::fixture::at(9_000_000)), None);
+        assert_eq!(lines.reminder(super::super::fixture::timestamp_at(9_000_000)), None);
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
                 told.complete(item, 1, "c0", 0);
             }
         }
-        told.tell(json!({"event_type": "phase_completed", "phase": "map"}));
+        told.emit(json!({"event_type": "phase_completed", "phase": "map"}));
         insta::assert_snapshot!(shown(&told, ErrorCollection::Immediate), @"
         · job job · fix · mapreduce
         · 1000 items
@@ -371,7 +371,7 @@ mod tests {
         let mut job = told.job.clone();
         let before = told.records.len();
         told.wait(60_000);
-        told.tell(json!({"event_type": "job_resumed", "version": "0.1.0"}));
+        told.emit(json!({"event_type": "job_resumed", "version": "0.1.0"}));
         for item in 21..=40 {
             told.start(item, 1, 1);
             told.wait(200);
@@ -381,7 +381,7 @@ mod tests {
         let mut shown = Vec::new();
         for record in &told.records[before..] {
             job.apply(record).unwrap();
-            shown.extend(lines.record(record, &job).into_iter().map(|line| line.text));
+            shown.extend(lines.lines_for(record, &job).into_iter().map(|line| line.text));
         }
         insta::assert_snapshot!(shown.join("\n"), @"
         job job resumed · 20 of 60 items done
@@ -404,7 +404,7 @@ mod tests {
         let begun = std::time::Instant::now();
         let mut shown = 0;
         for record in &told.records {
-            shown += lines.record(record, &told.job).len();
+            shown += lines.lines_for(record, &told.job).len();
         }
         let each = begun.elapsed() / u32::try_from(told.records.len()).unwrap();
         println!("{} records, {shown} lines, {each:?} each", told.records.len());

@@ -44,7 +44,7 @@ pub(crate) fn reporter(
 }
 
 /// Returns who is asked before the merge.
-pub(crate) fn confirm(shutdown: Shutdown) -> Box<dyn MergeConfirmer> {
+pub(crate) fn merge_prompt(shutdown: Shutdown) -> Box<dyn MergeConfirmer> {
     Box::new(MergePrompt { shutdown })
 }
 
@@ -59,8 +59,8 @@ impl MergeConfirmer for MergePrompt {
             return None;
         }
         let MergeQuestion { source, target, commits, files } = question;
-        let commits = super::lines::count(*commits, "commit");
-        let files = super::lines::count(*files, "file");
+        let commits = super::lines::plural(*commits, "commit");
+        let files = super::lines::plural(*files, "file");
         write!(io::stderr(), "merge {source} into {target} ({commits}, {files})? [y/N] ").ok()?;
         io::stderr().flush().ok()?;
         let answer = self.answer()?;

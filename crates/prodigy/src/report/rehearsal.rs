@@ -14,7 +14,7 @@ use prodigy_core::{
 use prodigy_engine::store::{JournalReader, Layout};
 use serde_json::{Value, json};
 
-use super::lines::count;
+use super::lines::plural;
 use crate::{
     commands::lookup::job_error,
     error::CliError,
@@ -71,7 +71,7 @@ struct RehearsalFailure {
 
 impl RehearsalSummary {
     /// Reads what happened from the journal.
-    pub(crate) fn of(layout: &Layout, job: &JobId) -> Result<Self, CliError> {
+    pub(crate) fn from_journal(layout: &Layout, job: &JobId) -> Result<Self, CliError> {
         let mut account = Self::default();
         let records = JournalReader::open(layout, job).map_err(|error| job_error(job, error))?;
         for record in records {
@@ -216,31 +216,31 @@ impl RehearsalSummary {
         }
         if self.opened > 0 {
             let end = if self.is_open { ", open at the end" } else { ", closed again" };
-            lines.push(format!("circuit breaker: opened {}{end}", count(self.opened, "time")));
+            lines.push(format!("circuit breaker: opened {}{end}", plural(self.opened, "time")));
         }
         for pause in &self.pauses {
-            let how = pause.waited().map_or_else(
+            let how = pause.duration().map_or_else(
                 || ", and did not go on".to_owned(),
-                |waited| format!(" for {}", duration::show(waited)),
+                |waited| format!(" for {}", duration::format(waited)),
             );
             lines.push(format!("paused{how}: {}", one_line(&pause.message)));
         }
         if self.released > 0 {
-            let attempts = count(self.released, "attempt");
+            let attempts = plural(self.released, "attempt");
             lines.push(format!("not counted: {attempts} that ran into a limit"));
         }
         if self.throttled > 0 {
-            lines.push(format!("pace: changed {}", count(self.throttled, "time")));
+            lines.push(format!("pace: changed {}", plural(self.throttled, "time")));
         }
         if self.conflicts > 0 {
-            lines.push(format!("merges: {}", count(self.conflicts, "conflict")));
+            lines.push(format!("merges: {}", plural(self.conflicts, "conflict")));
         }
         if self.skipped > 0 {
-            lines.push(format!("left out: {}", count(self.skipped, "item")));
+            lines.push(format!("left out: {}", plural(self.skipped, "item")));
         }
         for dead in self.dead.iter().take(MOST_SHOWN) {
             let RehearsalFailure { item, attempts, failure } = dead;
-            let attempts = count(*attempts, "attempt");
+            let attempts = plural(*attempts, "attempt");
             lines.push(format!("dead letter: {item} after {attempts}: {}", failure.kind));
         }
         let more = self.dead.len().saturating_sub(MOST_SHOWN);
@@ -262,7 +262,7 @@ impl RehearsalSummary {
             .pauses
             .iter()
             .map(|pause| {
-                let waited = pause.waited().map(|waited| waited.as_millis());
+                let waited = pause.duration().map(|waited| waited.as_millis());
                 json!({ "message": pause.message, "until": pause.until, "waited_ms": waited })
             })
             .collect();
@@ -304,7 +304,7 @@ impl RehearsalSummary {
 
 impl PauseInterval {
     /// Returns how long it lasted; nothing if it did not end.
-    fn waited(&self) -> Option<Duration> {
+    fn duration(&self) -> Option<Duration> {
         Duration::try_from(self.lifted?.duration_since(self.at)).ok()
     }
 }

@@ -3,14 +3,14 @@
 use prodigy_core::job::{AbortReason, AbortedCause};
 use prodigy_engine::run::{ReplayRefusal, ReplaySummary};
 
-use super::count;
+use super::plural;
 use crate::output::Console;
 
 /// The most dead letters that are named one by one.
 const NAMED: usize = 10;
 
 /// Says what was not replayed after all, and why.
-pub(crate) fn tell(replayed: &ReplaySummary, out: &mut Console) {
+pub(crate) fn print_skipped_replays(replayed: &ReplaySummary, out: &mut Console) {
     for ReplayRefusal { item, why } in replayed.refused.iter().take(NAMED) {
         out.note(format_args!("not replayed: {item}: {why}"));
     }
@@ -19,13 +19,13 @@ pub(crate) fn tell(replayed: &ReplaySummary, out: &mut Console) {
         out.note(format_args!("not replayed: {more} more, for reasons like these"));
     }
     for stopped in &replayed.stopped {
-        out.note(sentence(stopped));
+        out.note(describe_stop(stopped));
     }
 }
 
-fn sentence(stopped: &AbortedCause) -> String {
+fn describe_stop(stopped: &AbortedCause) -> String {
     let AbortedCause { pattern, untried, why, .. } = stopped;
-    let entries = count(*untried, "entry").replace("entrys", "entries");
+    let entries = plural(*untried, "entry").replace("entrys", "entries");
     let why = match why {
         AbortReason::Canary => "one that went first failed with the same error".to_owned(),
         AbortReason::Failures { failed, ended, ratio } => {
@@ -43,7 +43,7 @@ mod tests {
     fn a_group_that_was_stopped_says_why() {
         let stopped = |untried, why| {
             let (signature, pattern) = ("ab".to_owned(), "CommandFailed::exit code <n>".to_owned());
-            sentence(&AbortedCause { signature, pattern, untried, why })
+            describe_stop(&AbortedCause { signature, pattern, untried, why })
         };
         insta::assert_snapshot!(stopped(12, AbortReason::Canary), @"stopped: 12 entries of cause `CommandFailed::exit code <n>`: one that went first failed with the same error; nothing was changed about them");
         let failures = AbortReason::Failures { failed: 2, ended: 5, ratio: 0.3 };

@@ -13,13 +13,13 @@ use prodigy_core::{
     job::{Job, JobOutcome, MapState},
 };
 
-use super::{item_totals::retried, money, notebook::RunLog, summary::RunSummary, warnings};
+use super::{item_totals::retried_count, money, notebook::RunLog, summary::RunSummary, warnings};
 
 /// The longest text of others that is shown, in characters.
 const LONGEST: usize = 300;
 
 /// Adds the summary of the whole job to the file that GitHub Actions names.
-pub(crate) fn append(path: &Path, over: &RunSummary<'_>) -> io::Result<()> {
+pub(crate) fn append_github_summary(path: &Path, over: &RunSummary<'_>) -> io::Result<()> {
     let text = if over.is_retry {
         let whole = RunLog::of_job(over.layout, over.id).map_err(io::Error::other)?;
         markdown(over.job, &whole)
@@ -38,8 +38,8 @@ fn markdown(job: &Job, notebook: &RunLog) -> String {
     let started = job.started.as_ref();
     let name = started
         .map(|started| started.workflow_name.as_deref().unwrap_or(started.workflow_file.as_str()));
-    let name = code(name.unwrap_or_default());
-    let mut text = format!("## prodigy: {name} {}\n\n| | |\n|---|---:|\n", ended(job));
+    let name = inline_code(name.unwrap_or_default());
+    let mut text = format!("## prodigy: {name} {}\n\n| | |\n|---|---:|\n", end_label(job));
     let mut row = |what: &str, value: String| {
         // Writing to a string does not fail.
         writeln!(text, "| {what} | {value} |").ok();
@@ -48,33 +48,33 @@ fn markdown(job: &Job, notebook: &RunLog) -> String {
         (JobMode::Mapreduce, Some(map)) => items(map, &mut row),
         (JobMode::Mapreduce, None) => row("Items", "0".to_owned()),
         (JobMode::Sequential, _) => {
-            row("Steps", job.steps_in_all().to_string());
+            row("Steps", job.total_steps().to_string());
             row("Done", job.done.to_string());
             let ended_it = u32::from(matches!(job.end, Some(JobOutcome::Failed { .. })));
-            row("Failed", (job.failures() + ended_it).to_string());
+            row("Failed", (job.failure_count() + ended_it).to_string());
         }
     }
     let costs = &notebook.costs;
-    let cost = money::total(costs);
-    row("Cost", cost.unwrap_or_else(|| money::dollars(job.cost_usd)));
+    let cost = money::format_cost(costs);
+    row("Cost", cost.unwrap_or_else(|| money::format_usd(job.cost_usd)));
     if costs.lost_usd > 0.0 {
-        let lost = format!("{}{}", money::certainty(costs), money::dollars(costs.lost_usd));
+        let lost = format!("{}{}", money::certainty(costs), money::format_usd(costs.lost_usd));
         row("Lost in attempts that came to nothing", lost);
     }
     if !costs.tokens.is_empty() {
         row("Tokens", costs.tokens.total().to_string());
     }
-    if let Some(in_all) = warnings::in_all(&notebook.warnings) {
+    if let Some(in_all) = warnings::warning_count(&notebook.warnings) {
         row("Warnings", in_all);
     }
-    row("Duration", duration::show(notebook.took()));
+    row("Duration", duration::format(notebook.elapsed()));
     if let Some(JobOutcome::Failed { step, failure }) = &job.end {
-        let (step, kind) = (code(step), failure.kind.code());
-        let message = code(&failure.message);
+        let (step, kind) = (inline_code(step), failure.kind.code());
+        let message = inline_code(&failure.message);
         writeln!(text, "\nFailed at step {step}: `{kind}`: {message}").ok();
     }
     if let Some(JobOutcome::Paused { message, .. }) = &job.end {
-        writeln!(text, "\n{}", code(message)).ok();
+        writeln!(text, "\n{}", inline_code(message)).ok();
     }
     failures(job, notebook, &mut text);
     text.push('\n');
@@ -90,8 +90,8 @@ fn items(map: &MapState, row: &mut impl FnMut(&str, String)) {
     }
     row("In the dead letter queue", map.counts.dead_lettered.to_string());
     row("Left out", map.counts.skipped.to_string());
-    row("Waiting", (map.pending() + map.under_way()).to_string());
-    row("Tried more than once", retried(map).to_string());
+    row("Waiting", (map.pending() + map.in_flight()).to_string());
+    row("Tried more than once", retried_count(map).to_string());
 }
 
 /// Lists the first items that failed.
@@ -101,8 +101,8 @@ fn failures(job: &Job, notebook: &RunLog, text: &mut String) {
     }
     text.push_str("\n### Failed items\n\n");
     for failed in &notebook.failures {
-        let (item, kind) = (code(failed.item.as_str()), failed.failure.kind.code());
-        let message = code(&failed.failure.message);
+        let (item, kind) = (inline_code(failed.item.as_str()), failed.failure.kind.code());
+        let message = inline_code(&failed.failure.message);
         let then = match failed.dead_lettered {
             Some(1) => "in the dead letter queue after 1 attempt".to_owned(),
             Some(attempts) => format!("in the dead letter queue after {attempts} attempts"),
@@ -118,7 +118,7 @@ fn failures(job: &Job, notebook: &RunLog, text: &mut String) {
     }
 }
 
-fn ended(job: &Job) -> &'static str {
+fn end_label(job: &Job) -> &'static str {
     match &job.end {
         Some(JobOutcome::Completed(_)) if job.has_no_success() => "failed: no item succeeded",
         Some(JobOutcome::Completed(CompletedStatus::Completed)) => "completed",
@@ -138,7 +138,7 @@ fn ended(job: &Job) -> &'static str {
 }
 
 /// Returns text of others as a code span, on one line.
-fn code(text: &str) -> String {
+fn inline_code(text: &str) -> String {
     let mut shown: String = text
         .chars()
         .take(LONGEST)
@@ -165,12 +165,12 @@ mod tests {
     #[test]
     fn what_others_wrote_has_no_meaning() {
         let evil = "<script>alert(1)</script> [a](http://b) *x* @someone #1 ![i](c) \\";
-        assert_eq!(code(evil), format!("`{evil}`"));
-        assert_eq!(code("a ``b` c"), "``` a ``b` c ```");
-        assert_eq!(code("`"), "`` ` ``");
-        assert_eq!(code("two\nlines\r\tand \u{1b}[31m"), "`two lines  and \u{fffd}[31m`");
-        assert_eq!(code(" \n"), "` `");
-        let long = code(&"ä".repeat(400));
+        assert_eq!(inline_code(evil), format!("`{evil}`"));
+        assert_eq!(inline_code("a ``b` c"), "``` a ``b` c ```");
+        assert_eq!(inline_code("`"), "`` ` ``");
+        assert_eq!(inline_code("two\nlines\r\tand \u{1b}[31m"), "`two lines  and \u{fffd}[31m`");
+        assert_eq!(inline_code(" \n"), "` `");
+        let long = inline_code(&"ä".repeat(400));
         assert_eq!(long, format!("`{}…`", "ä".repeat(300)));
     }
 }

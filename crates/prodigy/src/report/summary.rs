@@ -11,9 +11,9 @@ use prodigy_engine::{run::ReplayCounts, store::Layout};
 
 use super::{
     checkout,
-    item_totals::{counts, show_items},
+    item_totals::{format_item_counts, print_item_summary},
     kept_work,
-    lines::count,
+    lines::plural,
     money::{self, SpendView},
     notebook::RunLog,
     suspended, warnings,
@@ -46,29 +46,32 @@ pub(crate) struct RunSummary<'a> {
 
 /// Says what a run came to.
 pub(crate) fn show(over: &RunSummary<'_>, out: &mut Console) {
-    checkout::warn(&over.notebook.checkout, over.notebook.checkout_in_all, out);
+    checkout::print_warning(&over.notebook.checkout, over.notebook.checkout_in_all, out);
     match over.job.mode() {
         JobMode::Sequential => show_steps(over, out),
-        JobMode::Mapreduce => show_items(over, out),
+        JobMode::Mapreduce => print_item_summary(over, out),
     }
 }
 
 fn show_steps(over: &RunSummary<'_>, out: &mut Console) {
     let RunSummary { program, id, job, ending, .. } = over;
-    let steps = format!("{} of {}", job.done, count(job.steps_in_all(), "step"));
+    let steps = format!("{} of {}", job.done, plural(job.total_steps(), "step"));
     let cost = over.cost();
     match (&job.end, *ending) {
         (Some(JobOutcome::Completed(status)), _) => {
             let how = match status {
                 CompletedStatus::Completed => "completed".to_owned(),
                 CompletedStatus::CompletedWithFailures => {
-                    format!("completed with failures: {} failed", count(job.failures(), "step"))
+                    format!(
+                        "completed with failures: {} failed",
+                        plural(job.failure_count(), "step")
+                    )
                 }
             };
             out.note(format_args!("\n{how} · {steps}{cost}"));
-            over.tell_more(out);
-            merged(over, out);
-            over.tell_kept_work(out);
+            over.print_details(out);
+            print_merge(over, out);
+            over.print_kept_work(out);
             over.suggest(format_args!("next: {program} events {id}"), out);
         }
         (Some(JobOutcome::Failed { step, failure }), _) => {
@@ -79,21 +82,21 @@ fn show_steps(over: &RunSummary<'_>, out: &mut Console) {
             for line in failure.output_tail.lines() {
                 out.note(format_args!("  | {line}"));
             }
-            over.tell_more(out);
-            kept(over, out);
+            over.print_details(out);
+            print_branch(over, out);
             over.suggest(format_args!("output: {program} logs {id} {step}"), out);
             over.suggest(format_args!("next: {program} resume {id}"), out);
         }
         (Some(JobOutcome::Paused { message, .. }), RunOutcome::MergeOutstanding) => {
             out.note(format_args!("\nmerge outstanding · {steps} done{cost}"));
-            over.tell_more(out);
+            over.print_details(out);
             out.note(message);
-            kept(over, out);
+            print_branch(over, out);
             over.suggest_merge(out);
         }
         (Some(JobOutcome::Paused { message, .. }), _) => {
             out.note(format_args!("\npaused: {message} · {steps} done{cost}"));
-            over.tell_more(out);
+            over.print_details(out);
             over.suggest_resume(out);
         }
         (None, _) => {}
@@ -111,18 +114,18 @@ impl RunSummary<'_> {
             job_usd: self.job.cost_usd,
             successful: if self.is_retry { Some(self.replays.resolved) } else { successful },
             budget,
-            today_usd: budget.day_usd.and_then(|_| money::today_usd(self.layout)),
+            today_usd: budget.day_usd.and_then(|_| money::spent_today_usd(self.layout)),
         }
     }
 
     /// Returns what it cost, as the end of a line.
     pub(super) fn cost(&self) -> String {
-        let total = money::total(&self.notebook.costs);
+        let total = money::format_cost(&self.notebook.costs);
         total.map(|total| format!(" · cost {total}")).unwrap_or_default()
     }
 
     /// Says what is to be known of what was done, more about what it cost, and what is left.
-    pub(super) fn tell_more(&self, out: &mut Console) {
+    pub(super) fn print_details(&self, out: &mut Console) {
         let events = format!("{} events {} --type agent_warned", self.program, self.id);
         // Of a rehearsal nothing is left to look at.
         let events = Some(events.as_str()).filter(|_| !self.is_rehearsal);
@@ -133,7 +136,7 @@ impl RunSummary<'_> {
             }
         }
         let money = self.money();
-        for (name, parts) in [("cost", money.details()), ("budget", money.left())] {
+        for (name, parts) in [("cost", money.details()), ("budget", money.remaining())] {
             if !parts.is_empty() {
                 out.note(format_args!("{name}: {}", parts.join(" · ")));
             }
@@ -141,11 +144,11 @@ impl RunSummary<'_> {
     }
 
     /// Says what was left outside of the commits, and how to get it.
-    pub(super) fn tell_kept_work(&self, out: &mut Console) {
+    pub(super) fn print_kept_work(&self, out: &mut Console) {
         let kept = &self.notebook.kept_work;
         if self.is_rehearsal {
             if kept.files() > 0 {
-                let files = count(kept.files(), "uncommitted file");
+                let files = plural(kept.files(), "uncommitted file");
                 out.note(format_args!("would be kept: {files}"));
             }
             return;
@@ -197,7 +200,8 @@ impl RunSummary<'_> {
 pub(crate) fn show_already_completed(over: &RunSummary<'_>, out: &mut Console) {
     let RunSummary { program, id, job, .. } = over;
     let map = job.map.as_ref().filter(|map| map.total > 0);
-    let counts = map.map(|map| format!(" · items: {}", counts(map))).unwrap_or_default();
+    let counts =
+        map.map(|map| format!(" · items: {}", format_item_counts(map))).unwrap_or_default();
     out.note(format_args!("job `{id}` is already completed{counts}"));
     if map.is_some_and(|map| map.counts.dead_lettered > 0) {
         out.note(format_args!("next: {program} dlq retry {id}"));
@@ -207,7 +211,7 @@ pub(crate) fn show_already_completed(over: &RunSummary<'_>, out: &mut Console) {
 }
 
 /// Says what was merged where.
-pub(super) fn merged(over: &RunSummary<'_>, out: &mut Console) {
+pub(super) fn print_merge(over: &RunSummary<'_>, out: &mut Console) {
     let job = over.job;
     let target = job.started.as_ref().and_then(|started| started.target_branch.as_deref());
     match (&job.merged, target) {
@@ -223,7 +227,7 @@ pub(super) fn merged(over: &RunSummary<'_>, out: &mut Console) {
 }
 
 /// Says where the work is.
-pub(super) fn kept(over: &RunSummary<'_>, out: &mut Console) {
+pub(super) fn print_branch(over: &RunSummary<'_>, out: &mut Console) {
     if let Some(tree) = &over.job.tree {
         over.suggest(format_args!("worktree: {} (branch {})", tree.path, tree.branch), out);
     }

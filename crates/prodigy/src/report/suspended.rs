@@ -6,7 +6,7 @@ use prodigy_core::{
 };
 use serde_json::{Value, json};
 
-use super::lines::count;
+use super::lines::plural;
 
 /// Returns what a job keeps of the work that a limit or a budget cut off, and what it does not.
 pub(super) fn summary_lines(job: &Job) -> Vec<String> {
@@ -30,7 +30,7 @@ pub(super) fn summary_lines(job: &Job) -> Vec<String> {
     summary.step = kept.and_then(|work| Some((work.step.clone()?, work.finished_steps)));
     let mut lines: Vec<String> = line(&summary).map(|line| format!("kept: {line}")).collect();
     if is_cut_off && lost > 0 {
-        let items = count(lost, "item");
+        let items = plural(lost, "item");
         let they_start = if lost == 1 { "it starts" } else { "they start" };
         lines.push(format!("not kept: {items} ended in the middle; {they_start} over"));
     }
@@ -43,20 +43,26 @@ pub(crate) fn line(summary: &SuspendedSummary) -> impl Iterator<Item = String> {
         let number = u32::try_from(summary.items.len()).unwrap_or(u32::MAX);
         let steps = summary.items.values().copied().fold(0, u32::saturating_add);
         let (wait, they_go) = if number == 1 { ("waits", "it goes") } else { ("wait", "they go") };
-        let items = count(number, "item");
-        format!("{items} {wait} in the middle{}; {they_go} on from there", with(steps))
+        let items = plural(number, "item");
+        format!(
+            "{items} {wait} in the middle{}; {they_go} on from there",
+            with_finished_steps(steps)
+        )
     });
     let of_step = summary.step.as_ref().map(|(step, finished)| {
-        format!("step {step} waits in the middle{}; it goes on from there", with(*finished))
+        format!(
+            "step {step} waits in the middle{}; it goes on from there",
+            with_finished_steps(*finished)
+        )
     });
     of_items.into_iter().chain(of_step)
 }
 
 /// Names the steps that finished, if any did.
-fn with(steps: u32) -> String {
+fn with_finished_steps(steps: u32) -> String {
     match steps {
         0 => String::new(),
-        steps => format!(" with {}", count(steps, "finished step")),
+        steps => format!(" with {}", plural(steps, "finished step")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use prodigy_core::job::{AgentWarning, AgentWarnings};
 
-use super::lines::count;
+use super::lines::plural;
 use crate::output::{Console, one_line};
 
 /// The most messages that the end of a run tells.
@@ -16,10 +16,10 @@ pub(super) fn line(place: &str, agent: &str, message: &str) -> String {
 }
 
 /// Returns how many warnings there are, if there are any.
-pub(crate) fn in_all(warnings: &AgentWarnings) -> Option<String> {
+pub(crate) fn warning_count(warnings: &AgentWarnings) -> Option<String> {
     let items = match warnings.items.len() {
         0 => String::new(),
-        items => format!(" about {}", count(u64::try_from(items).unwrap_or(u64::MAX), "item")),
+        items => format!(" about {}", plural(u64::try_from(items).unwrap_or(u64::MAX), "item")),
     };
     (warnings.in_all > 0).then(|| format!("{}{items}", warnings.in_all))
 }
@@ -29,8 +29,8 @@ pub(crate) fn lines(warnings: &AgentWarnings) -> Vec<String> {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for warning in &warnings.first {
         match groups.iter_mut().find(|(message, _)| *message == warning.message) {
-            Some((_, places)) => places.push(place(warning)),
-            None => groups.push((&warning.message, vec![place(warning)])),
+            Some((_, places)) => places.push(warning_subject(warning)),
+            None => groups.push((&warning.message, vec![warning_subject(warning)])),
         }
     }
     let shown = groups.iter().take(TOLD).map(|(message, places)| {
@@ -46,7 +46,7 @@ pub(crate) fn lines(warnings: &AgentWarnings) -> Vec<String> {
 
 /// Says at the end of a run what is to be known, with the command that tells all of it.
 pub(super) fn show(warnings: &AgentWarnings, tells_all: Option<&str>, out: &mut Console) {
-    let Some(in_all) = in_all(warnings) else { return };
+    let Some(in_all) = warning_count(warnings) else { return };
     let more = tells_all.map(|command| format!("; `{command}` tells all")).unwrap_or_default();
     out.note(format_args!("warnings: {in_all}{more}"));
     for line in lines(warnings) {
@@ -55,7 +55,7 @@ pub(super) fn show(warnings: &AgentWarnings, tells_all: Option<&str>, out: &mut 
 }
 
 /// Returns what a warning is about.
-fn place(warning: &AgentWarning) -> String {
+fn warning_subject(warning: &AgentWarning) -> String {
     match &warning.item_id {
         Some(item) => item.to_string(),
         None => format!("step {}", warning.step),
@@ -79,7 +79,7 @@ mod tests {
             let (step, agent) = ("1".to_owned(), "claude".to_owned());
             warnings.first.push(AgentWarning { item_id: Some(item), step, agent, message });
         }
-        insta::assert_snapshot!(in_all(&warnings).unwrap(), @"70 about 70 items");
+        insta::assert_snapshot!(warning_count(&warnings).unwrap(), @"70 about 70 items");
         insta::assert_snapshot!(lines(&warnings).join("\n"), @"
         the same  item-0, item-1, item-2, item-3, item-4 and 4 more
         no. 9  item-9
@@ -87,6 +87,6 @@ mod tests {
         no. 11  item-11
         no. 12  item-12
         ");
-        assert_eq!(in_all(&AgentWarnings::default()), None);
+        assert_eq!(warning_count(&AgentWarnings::default()), None);
     }
 }

@@ -13,7 +13,7 @@ use prodigy_engine::{
 use serde_json::{Value, json};
 
 use super::store::{main_root, trusted_among};
-use crate::config::{claims, repo_root};
+use crate::config::{repo_root, trust_claims};
 
 /// The content of a repository that needs trust.
 pub(crate) struct RepoContent {
@@ -49,7 +49,7 @@ pub(crate) enum ContentSource {
 impl RepoContent {
     /// Reads the content of a repository, and finds out what of it is trusted.
     pub(crate) fn read(root: &Path) -> Self {
-        let found = found(root);
+        let found = find_content(root);
         let files: BTreeSet<TrustFile> = found.iter().map(|(file, ..)| file.clone()).collect();
         let trusted = trusted_among(root, &files);
         let files = found.into_iter().map(|(file, source, brings)| {
@@ -64,7 +64,7 @@ impl RepoContent {
 
     /// Returns the files of a repository that need trust.
     pub(super) fn files_of(root: &Path) -> BTreeSet<TrustFile> {
-        found(root).into_iter().map(|(file, ..)| file).collect()
+        find_content(root).into_iter().map(|(file, ..)| file).collect()
     }
 
     /// Returns the hash of all of it.
@@ -112,16 +112,16 @@ impl ContentFile {
 }
 
 /// Returns the files that need trust, the readers of them, and what they bring in.
-fn found(root: &Path) -> Vec<(TrustFile, ContentSource, Vec<String>)> {
+fn find_content(root: &Path) -> Vec<(TrustFile, ContentSource, Vec<String>)> {
     let mut files = Vec::new();
     if let Ok(content) = trust::content(&root.join(CONFIG_FILE)) {
-        let brings = claims(&String::from_utf8_lossy(&content));
+        let brings = trust_claims(&String::from_utf8_lossy(&content));
         if !brings.is_empty() {
             files.push((TrustFile::new(CONFIG_FILE, &content), ContentSource::Config, brings));
         }
     }
     if let Ok(content) = trust::content(&root.join(POLICY_FILE))
-        && let Some(hook) = hook(&content)
+        && let Some(hook) = alert_hook(&content)
     {
         let brings = vec![format!("alerts.hook: {hook}")];
         files.push((TrustFile::new(POLICY_FILE, &content), ContentSource::Policy, brings));
@@ -134,7 +134,7 @@ fn found(root: &Path) -> Vec<(TrustFile, ContentSource, Vec<String>)> {
 
 /// Returns the command of a policy that is run with an alert. A policy that cannot be used decides
 /// nothing, and its command is not run.
-fn hook(content: &[u8]) -> Option<String> {
+fn alert_hook(content: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(content);
     ReplayPolicy::read(POLICY_FILE, &text).ok()?.policy.alerts.hook
 }

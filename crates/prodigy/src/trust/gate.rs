@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Refuses content that a command needs and that is not trusted.
-pub(crate) fn require(content: &RepoContent, source: ContentSource) -> Result<(), CliError> {
+pub(crate) fn require_trust(content: &RepoContent, source: ContentSource) -> Result<(), CliError> {
     let untrusted = content.untrusted(source);
     if untrusted.is_empty() {
         return Ok(());
@@ -23,7 +23,7 @@ pub(crate) fn require(content: &RepoContent, source: ContentSource) -> Result<()
         "this repository brings in programs or permissions that you have not trusted\n  {}",
         lines.join("\n  ")
     );
-    Err(CliError::new(Exit::Invalid, message).with_hint(way_out(content)))
+    Err(CliError::new(Exit::Invalid, message).with_hint(trust_command(content)))
 }
 
 /// Says what of the repository holds in a run, and what is left out.
@@ -43,7 +43,7 @@ pub(crate) fn announce(content: &RepoContent, agents: &[(&str, AgentConfig)], ou
         "note: Claude Code runs without the settings, commands, skills and MCP servers of this \
          repository, because you have not trusted {}; {}",
         names.join(", "),
-        way_out(content)
+        trust_command(content)
     ));
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn refuse_commands(
         found.is_some_and(|(_, agent)| agent.kind() == AgentKind::Claude)
     };
     let mut refused = None;
-    workflow.each_step(&mut |step| {
+    workflow.visit_steps(&mut |step| {
         if let StepAction::Agent { agent, prompt, .. } = &step.action
             && is_claude(agent)
             && is_command(prompt.source(), checkout)
@@ -78,7 +78,7 @@ pub(crate) fn refuse_commands(
          Claude Code\n  {}",
         lines.join("\n  ")
     );
-    Err(CliError::new(Exit::Invalid, message).with_hint(way_out(content)))
+    Err(CliError::new(Exit::Invalid, message).with_hint(trust_command(content)))
 }
 
 /// Returns the content that agents may take settings from in a run.
@@ -97,7 +97,7 @@ pub(crate) fn lines(content: &RepoContent) -> Vec<String> {
     };
     let mut lines: Vec<_> = content.files.iter().map(line).collect();
     if !content.is_trusted() {
-        lines.push(way_out(content));
+        lines.push(trust_command(content));
     }
     lines
 }
@@ -110,7 +110,7 @@ pub(crate) fn note_untrusted(content: &RepoContent, out: &mut Console) {
 }
 
 /// Returns what to type to trust the content.
-fn way_out(content: &RepoContent) -> String {
+fn trust_command(content: &RepoContent) -> String {
     let hash = content.hash();
     format!(
         "`prodigy trust --show` shows it; `prodigy trust {hash}` trusts it, and so does \

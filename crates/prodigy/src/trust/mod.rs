@@ -10,7 +10,7 @@ mod store;
 
 pub(crate) use self::{
     content::{ContentFile, ContentSource, RepoContent},
-    gate::{announce, lines, note_untrusted, refuse_commands, require, trusted_for},
+    gate::{announce, lines, note_untrusted, refuse_commands, require_trust, trusted_for},
     store::{forget, is_trusted, remember},
 };
 

@@ -67,7 +67,7 @@ pub(crate) fn remember<'f>(
     root: &Path,
     files: impl IntoIterator<Item = &'f TrustFile>,
 ) -> Result<(), CliError> {
-    let place = place(root).ok_or_else(|| nowhere(root))?;
+    let place = trust_file_path(root).ok_or_else(|| no_trust_store_error(root))?;
     let mut kept = load(root).unwrap_or_default();
     (kept.version, kept.repository) = (1, main_root(root).display().to_string());
     for file in files {
@@ -84,13 +84,13 @@ pub(crate) fn remember<'f>(
 
 /// Trusts nothing of a repository any more; returns whether something was trusted.
 pub(crate) fn forget(root: &Path) -> Result<bool, CliError> {
-    let place = place(root).ok_or_else(|| nowhere(root))?;
+    let place = trust_file_path(root).ok_or_else(|| no_trust_store_error(root))?;
     match fs::remove_file(&place) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => {
             let message = format!("cannot remove `{}`", place.display());
-            Err(CliError::new(Exit::Failure, message).because(error))
+            Err(CliError::new(Exit::Failure, message).with_source(error))
         }
     }
 }
@@ -104,7 +104,7 @@ impl TrustRecord {
 
 /// Reads what is kept of a repository. A file that cannot be read trusts nothing.
 fn load(root: &Path) -> Option<TrustRecord> {
-    let kept: TrustRecord = serde_json::from_slice(&fs::read(place(root)?).ok()?).ok()?;
+    let kept: TrustRecord = serde_json::from_slice(&fs::read(trust_file_path(root)?).ok()?).ok()?;
     let is_meant = Path::new(&kept.repository) == main_root(root);
     (kept.version == 1 && is_meant).then_some(kept)
 }
@@ -116,7 +116,7 @@ fn named_hash() -> Option<String> {
 
 /// Returns the file of a repository, unless the user's configuration lies in that repository:
 /// what is committed there must not trust itself.
-fn place(root: &Path) -> Option<PathBuf> {
+fn trust_file_path(root: &Path) -> Option<PathBuf> {
     let directory = user_directory()?;
     let root = main_root(root);
     let real = directory.ancestors().find_map(|above| above.canonicalize().ok());
@@ -131,7 +131,7 @@ fn place(root: &Path) -> Option<PathBuf> {
     Some(directory.join(DIRECTORY).join(format!("{name}.json")))
 }
 
-fn nowhere(root: &Path) -> CliError {
+fn no_trust_store_error(root: &Path) -> CliError {
     let message = format!(
         "the configuration directory of the user is missing or lies inside of `{}`, so trust \
          cannot be kept there",
@@ -148,11 +148,11 @@ fn root_of_checkout(root: &Path) -> PathBuf {
 /// Returns the main working tree of a repository: trust counts for its linked ones, too.
 pub(super) fn main_root(root: &Path) -> PathBuf {
     let root = root_of_checkout(root);
-    linked_to(&root).unwrap_or(root)
+    main_of_linked(&root).unwrap_or(root)
 }
 
 /// Returns the main working tree of a linked one, if both name each other.
-fn linked_to(root: &Path) -> Option<PathBuf> {
+fn main_of_linked(root: &Path) -> Option<PathBuf> {
     let pointer = root.join(".git");
     let text = fs::read_to_string(&pointer).ok()?;
     let admin = PathBuf::from(text.strip_prefix("gitdir: ")?.trim_end());

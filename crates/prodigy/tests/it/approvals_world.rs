@@ -61,7 +61,7 @@ pub(crate) fn typed(world: &TestEnv, who: &str, args: &[&str]) -> Command {
 
 /// Runs prodigy as somebody.
 pub(crate) fn by(world: &TestEnv, who: &str, args: &[&str]) -> CommandOutput {
-    world.seen(&typed(world, who, args).output().unwrap())
+    world.to_output(&typed(world, who, args).output().unwrap())
 }
 
 /// Asks for a replay as somebody.

@@ -8,7 +8,7 @@ use prodigy_core::{
     audit::{AuditAction, AuditOutcome, IdentityKind, NewAuditRecord},
 };
 use prodigy_engine::{
-    audit::{AuditTrail, reference},
+    audit::{AuditTrail, anchor_ref},
     git::{Git, Repo},
 };
 use prodigy_testkit::TestEnv;
@@ -73,7 +73,7 @@ fn put(world: &TestEnv, text: &str) {
 
 /// Returns what a person sees, without the reference, which is different every time.
 fn seen(world: &TestEnv, args: &[&str]) -> String {
-    let said = world.prodigy(args).to_string().replace(&reference(&layout(world)), "$REFERENCE");
+    let said = world.prodigy(args).to_string().replace(&anchor_ref(&layout(world)), "$REFERENCE");
     // The hashes cover where a record comes from, which is another machine every time.
     let origin = Regex::new(r#""(os_user|host)": "[^"]*""#).unwrap();
     let said = origin.replace_all(&said, r#""$1": "[$1]""#);
@@ -294,7 +294,7 @@ fn records_that_were_cut_off_are_counted() {
 #[test]
 fn an_anchor_that_is_gone_or_holds_something_else_is_named() {
     let world = five();
-    let reference = reference(&layout(&world));
+    let reference = anchor_ref(&layout(&world));
     world.git(&["update-ref", "-d", &reference]);
     assert_snapshot!(verify(&world), @"
     broken: the anchor in git is gone, and 5 records cannot be relied on
@@ -319,9 +319,9 @@ fn an_anchor_that_is_gone_or_holds_something_else_is_named() {
 #[test]
 fn what_an_append_left_that_was_cut_off_is_said_aloud() {
     let world = five();
-    let anchored = world.git(&["rev-parse", &reference(&layout(&world))]);
+    let anchored = world.git(&["rev-parse", &anchor_ref(&layout(&world))]);
     append(&world, 7_200_001, vec![said("item-009", AuditAction::Edit, AuditOutcome::Intended)]);
-    world.git(&["update-ref", &reference(&layout(&world)), &anchored]);
+    world.git(&["update-ref", &anchor_ref(&layout(&world)), &anchored]);
     put(&world, &(text(&world) + "{\"seq\":7"));
     let head = text(&world).lines().nth(5).unwrap().rsplit('"').nth(1).unwrap().to_owned();
     assert_snapshot!(verify(&world).replace(&head, "$HEAD"), @"
@@ -335,7 +335,7 @@ fn what_an_append_left_that_was_cut_off_is_said_aloud() {
 fn a_new_trail_can_be_begun_with_the_command_that_is_named() {
     let world = five();
     let emptied = || put(&world, "");
-    let unanchored = || drop(world.git(&["update-ref", "-d", &reference(&layout(&world))]));
+    let unanchored = || drop(world.git(&["update-ref", "-d", &anchor_ref(&layout(&world))]));
     let breaks: [&dyn Fn(); 2] = [&emptied, &unanchored];
     for break_it in breaks {
         break_it();

@@ -264,7 +264,8 @@ fn a_home_that_cannot_hold_state_is_refused() {
     [exit 1]
     ");
     let mut without = world.prodigy_command(&["run", "workflow.yml"]);
-    let seen = world.seen(&without.env_remove("HOME").env_remove("PRODIGY_HOME").output().unwrap());
+    let seen =
+        world.to_output(&without.env_remove("HOME").env_remove("PRODIGY_HOME").output().unwrap());
     assert_snapshot!(stable(&seen), @"
     ----- stderr -----
     error: there is no place for state: `HOME` is not set
@@ -305,7 +306,7 @@ fn a_missing_or_old_git_is_named() {
     fs::create_dir(&empty).unwrap();
     let run = |path: &str| {
         let mut command = world.prodigy_command(&["run", "workflow.yml"]);
-        stable(&world.seen(&command.env("PATH", path).output().unwrap()))
+        stable(&world.to_output(&command.env("PATH", path).output().unwrap()))
     };
     assert_snapshot!(run(empty.to_str().unwrap()), @"
     ----- stderr -----
@@ -407,15 +408,15 @@ fn a_reader_that_goes_away_ends_the_program_quietly() {
         let mut stdout = child.stdout.take().unwrap();
         stdout.read_exact(&mut [0]).unwrap();
         drop(stdout);
-        let seen = world.seen(&child.wait_with_output().unwrap());
+        let seen = world.to_output(&child.wait_with_output().unwrap());
         assert_eq!((seen.to_string().as_str(), seen.code), ("", Some(0)), "{args:?}");
     }
     let mut closed = world.command("sh");
     closed.args(["-c", "exec \"$0\" schema workflow >&-", PRODIGY]);
-    assert_snapshot!(world.seen(&closed.output().unwrap()), @"");
+    assert_snapshot!(world.to_output(&closed.output().unwrap()), @"");
     let mut full = world.command("sh");
     full.args(["-c", "exec \"$0\" schema workflow >/dev/full", PRODIGY]);
-    assert_snapshot!(world.seen(&full.output().unwrap()), @"
+    assert_snapshot!(world.to_output(&full.output().unwrap()), @"
     ----- stderr -----
     error: cannot write to standard output: No space left on device (os error 28)
     [exit 1]

@@ -148,7 +148,7 @@ fn the_budget_of_a_day_holds_for_all_jobs_of_all_repositories() {
     let other = world.root().join("other");
     world.git(&["clone", "--quiet", ".", other.to_str().unwrap()]);
     let mut run = world.prodigy_command(&["run", "workflow.yml", "-y", "--job-id", "job"]);
-    let seen = world.seen(&run.current_dir(&other).output().unwrap());
+    let seen = world.to_output(&run.current_dir(&other).output().unwrap());
     assert_snapshot!(stable(&seen), @"
     ----- stderr -----
     · job job · workflow.yml · mapreduce

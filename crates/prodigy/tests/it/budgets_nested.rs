@@ -177,7 +177,8 @@ fn two_jobs_keep_the_budget_of_the_day_together() {
         "{COSTLY}budget: {{ day_usd: 2 }}\nsteps:\n  - foreach: {{ input: [1, 2, 3, 4, 5, 6, 7, 8], do: [{{ claude: \"p${{item}}\" }}] }}\n"
     );
     let world = plain_world(&workflow);
-    let run = |job: &str| SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", job]);
+    let run =
+        |job: &str| SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", job]);
     let (one, other) = (run("job"), run("other"));
     for started in [one, other] {
         assert_code(&started.seen(&world), 6);

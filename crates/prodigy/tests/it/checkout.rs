@@ -206,7 +206,8 @@ fn what_a_killed_run_changed_is_told_by_the_next() {
     world.write("workflow.yml", text.replace("ROOT", &root));
     world.commit_all("Sleep");
     world.git(&["branch", "side", "HEAD~1"]);
-    let mut started = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut started =
+        SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     started.until(&world, "the step begins", || world.root().join("begun").exists());
     started.signal(Signal::KILL);
     started.seen(&world);
@@ -244,7 +245,8 @@ fn a_merge_that_was_cut_off_is_not_told() {
         merge:\n  - shell: git -C ROOT/repo merge --quiet \"${merge.source_branch}\"; test -e ROOT/begun || { touch ROOT/begun; sleep 300; }\n";
     world.write("workflow.yml", text.replace("ROOT", &world.root().display().to_string()));
     world.commit_all("Merge slowly");
-    let mut started = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut started =
+        SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     started.until(&world, "the merge begins", || world.root().join("begun").exists());
     started.signal(Signal::KILL);
     started.seen(&world);

@@ -95,7 +95,8 @@ fn codex_gets_through_a_loop_with_judges_and_a_kill_in_the_pause() {
     let model = ScriptedModel::start(script);
     let workflow = "map:\n  input: { items: [x] }\n  agent_template:\n    - foreach:\n        input: [p1, p2]\n        do:\n          - codex: \"Work. item=${item}\"\n            validate: { commands: [{ codex: \"Judge. item=${item}\" }] }\n";
     let world = codex_world(&model, workflow);
-    let mut started = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut started =
+        SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     started.until(&world, "it is paused", || has_told(&world, "quota_paused"));
     started.signal(Signal::KILL);
     started.seen(&world);

@@ -40,7 +40,7 @@ fn bash_completes_commands_and_options() {
         let mut shell: Command = world.command("bash");
         let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(asked.as_bytes()).unwrap();
-        world.seen(&child.wait_with_output().unwrap()).to_string()
+        world.to_output(&child.wait_with_output().unwrap()).to_string()
     };
     insta::assert_snapshot!(complete("prodigy comp", 1), @"completions");
     insta::assert_snapshot!(complete("prodigy config show --", 3), @"--origin --json --home --help");

@@ -64,7 +64,7 @@ fn each_layer_comes_before_the_one_below() {
         .current_dir(world.repo().join("below"))
         .output()
         .unwrap();
-    insta::assert_snapshot!(world.seen(&below), @"
+    insta::assert_snapshot!(world.to_output(&below), @"
     home              $ROOT/repo/below/elsewhere  (--home)
     grace             5s  (PRODIGY_GRACE)
     idle_timeout      none  (.prodigy/config.yml:3)
@@ -95,7 +95,7 @@ fn the_xdg_directory_is_honoured_if_it_is_absolute() {
             .prodigy_command(&["config", "show", "--origin"])
             .env("XDG_CONFIG_HOME", value)
             .output();
-        let seen = world.seen(&output.unwrap());
+        let seen = world.to_output(&output.unwrap());
         seen.stdout.lines().find(|line| line.starts_with("grace")).unwrap().to_owned()
     };
     insta::assert_snapshot!(with(xdg.to_str().unwrap()), @"grace             3s  ($ROOT/xdg/prodigy/config.yml:1)");

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use prodigy_testkit::crash_map::{map_trial, map_undisturbed};
+use prodigy_testkit::crash_map::{run_map_trial, run_map_without_kills};
 
 const ITEMS: u32 = 40;
 const KILLS: u32 = 6;
@@ -12,11 +12,11 @@ const KILLS: u32 = 6;
 #[test]
 fn every_item_of_a_job_that_is_killed_at_any_moment_ends_exactly_once() {
     let binary = Path::new(env!("CARGO_BIN_EXE_prodigy"));
-    let calm = map_undisturbed(binary, ITEMS).unwrap_or_else(|broken| panic!("{broken}"));
+    let calm = run_map_without_kills(binary, ITEMS).unwrap_or_else(|broken| panic!("{broken}"));
     let (mut seed, mut kills) = (0, 0);
     while kills < KILLS {
         seed += 1;
-        let done = map_trial(binary, seed, calm.survived.duration, ITEMS)
+        let done = run_map_trial(binary, seed, calm.survived.duration, ITEMS)
             .unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
         kills += done.survived.kills;
     }

@@ -135,7 +135,7 @@ fn an_item_that_no_value_can_hold_is_kept_as_it_was_written() {
     let odd = r#"{"large": 1e400, "long": 123456789012345678901234567890, "half": "\ud800"}"#;
     let text = fs::read_to_string(&path).unwrap().replace("\"HERE\"", odd);
     let mut sealed: prodigy_core::dlq::DeadLetteredItem = serde_json::from_str(&text).unwrap();
-    sealed.seal();
+    sealed.update_hash();
     fs::write(&path, serde_json::to_string(&sealed).unwrap()).unwrap();
     for args in
         [&["dlq", "show", "job", "item-006", "--json"][..], &["dlq", "inspect", "job", "item-006"]]

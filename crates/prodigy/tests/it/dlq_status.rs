@@ -399,7 +399,7 @@ fn outside_of_a_repository_all_jobs_are_looked_at() {
     die(&world, "job", 1, HOUR, &[]);
     let mut command = world.prodigy_command(&["dlq", "status"]);
     command.current_dir(world.root());
-    assert_snapshot!(world.seen(&command.output().unwrap()), @"
+    assert_snapshot!(world.to_output(&command.output().unwrap()), @"
     open             1
     growth           0.0 per minute in the last 10 minutes, 0.00 in the day before
     denials          no replays in the last hour

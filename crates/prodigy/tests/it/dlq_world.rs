@@ -113,7 +113,7 @@ pub(crate) fn failed_tests(item: &str, minute: u32, priority: u32) -> Value {
 pub(crate) fn put(world: &TestEnv, job: &str, mut entry: Value) {
     entry["job_id"] = json!(job);
     let mut entry: DeadLetteredItem = serde_json::from_value(entry).unwrap();
-    entry.seal();
+    entry.update_hash();
     write(world, job, entry.item_id.as_str(), &serde_json::to_string(&entry).unwrap());
 }
 

@@ -174,5 +174,5 @@ fn the_state_of_the_repository_is_shown() {
     warn  repository  — the repository has submodules: they are empty in a job's worktree
     ");
     let outside = world.prodigy_command(&["doctor"]).current_dir(world.root()).output().unwrap();
-    assert_snapshot!(of_repository(&world.seen(&outside)), @"warn  repository  — `$ROOT` is not in a git repository");
+    assert_snapshot!(of_repository(&world.to_output(&outside)), @"warn  repository  — `$ROOT` is not in a git repository");
 }

@@ -85,7 +85,8 @@ fn blocks(page: &str) -> Vec<FencedBlock> {
             (None, Some(language)) => {
                 let place = format!("{page}:{}", number + 1);
                 let language = language.to_owned();
-                open = Some(FencedBlock { place, mark: mark.take(), language, text: String::new() });
+                open =
+                    Some(FencedBlock { place, mark: mark.take(), language, text: String::new() });
             }
             (None, None) => {
                 let comment = line.strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->"));
@@ -233,7 +234,12 @@ fn every_command_of_the_documents_exists() {
                 if line.starts_with("prodigy ") {
                     let shell = format!("{} --help", rest.replace(line, ""));
                     let output = world.command("sh").args(["-c", &shell]).output().unwrap();
-                    assert!(output.status.success(), "{}: {}", block.place, world.seen(&output));
+                    assert!(
+                        output.status.success(),
+                        "{}: {}",
+                        block.place,
+                        world.to_output(&output)
+                    );
                 }
             }
         }

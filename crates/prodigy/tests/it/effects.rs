@@ -65,7 +65,7 @@ fn what_cannot_be_recorded_is_not_begun() {
     let mut command = world.command("sh");
     let script = "ulimit -f 32; exec \"$0\" run workflow.yml -y --job-id full";
     command.args(["-c", script, env!("CARGO_BIN_EXE_prodigy")]);
-    assert_code(&world.seen(&command.output().unwrap()), 1);
+    assert_code(&world.to_output(&command.output().unwrap()), 1);
     let told = world.prodigy(&["events", "full", "--json"]).stdout;
     let last: serde_json::Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
     assert_eq!([&last["event_type"], &last["step"]], ["step_started", "2"]);

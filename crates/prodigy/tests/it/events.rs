@@ -183,7 +183,7 @@ fn a_job_is_found_from_outside_of_its_repository() {
     record(&layout(&world), "job-1", &[(0, started())]);
     let output =
         world.prodigy_command(&["events", "job-1"]).current_dir(world.root()).output().unwrap();
-    assert_snapshot!(world.seen(&output), @"
+    assert_snapshot!(world.to_output(&output), @"
     2026-01-02 UTC
     03:04:05.000  job_started         tidy.yml  3 steps
     ");
@@ -391,5 +391,5 @@ fn a_reader_that_goes_away_is_no_error() {
     let mut first = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert_snapshot!(world.seen(&output), @"");
+    assert_snapshot!(world.to_output(&output), @"");
 }

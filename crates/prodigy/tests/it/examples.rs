@@ -23,7 +23,7 @@ fn run(name: &str) -> String {
         .stderr(Stdio::from(file))
         .output()
         .unwrap();
-    let mut seen = world.seen(&output);
+    let mut seen = world.to_output(&output);
     let root = world.root().canonicalize().unwrap();
     seen.stdout = fs::read_to_string(&printed).unwrap();
     let text = stable(&seen)

@@ -18,7 +18,7 @@ fn limited(world: &TestEnv, kibibytes: u32, args: &[&str]) -> String {
     let mut command = world.command("sh");
     let script = format!("ulimit -f {}; exec \"$0\" \"$@\"", kibibytes * 2);
     command.args(["-c", &script, env!("CARGO_BIN_EXE_prodigy")]).args(args);
-    named(&stable(&world.seen(&command.output().unwrap())))
+    named(&stable(&world.to_output(&command.output().unwrap())))
 }
 
 /// Takes the time out of the names of the journal's files.
@@ -116,7 +116,7 @@ fn on_a_small_disk(world: &TestEnv, kibibytes: u32, script: &str) -> Option<Stri
     );
     command.args(["--mount", "sh", "-c", &script, env!("CARGO_BIN_EXE_prodigy")]);
     command.env("PRODIGY_DISK_FLOOR", "0");
-    let seen = world.seen(&command.output().ok()?);
+    let seen = world.to_output(&command.output().ok()?);
     let cannot = seen.stderr.starts_with("unshare:") || seen.code == Some(99);
     (!cannot).then(|| named(&stable(&seen)))
 }

@@ -28,7 +28,7 @@ fn with_stdin(world: &TestEnv, args: &[&str], text: &str) -> CommandOutput {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    world.seen(&child.wait_with_output().unwrap())
+    world.to_output(&child.wait_with_output().unwrap())
 }
 
 #[test]

@@ -265,7 +265,7 @@ fn state_is_private_whatever_the_umask() {
         let mut command = world.command("sh");
         let script = format!("umask {umask}; exec \"$0\" run workflow.yml -y --job-id job");
         command.args(["-c", &script, env!("CARGO_BIN_EXE_prodigy")]);
-        let seen = world.seen(&command.output().unwrap());
+        let seen = world.to_output(&command.output().unwrap());
         assert_eq!(seen.code, Some(1), "{umask}: {seen}");
         let mut found = Vec::new();
         modes(&world.home(), &mut found);
@@ -304,7 +304,8 @@ steps:
 "#,
     )
     .env("MY_SECRET", "swordfish-in-argv");
-    let mut started = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut started =
+        SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     let beside = world.home().join("worktrees/repo/job");
     let mut found = Vec::new();
     for (begun, goes_on) in [("begun", "go"), ("asked", "answer")] {

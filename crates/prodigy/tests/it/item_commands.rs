@@ -155,7 +155,8 @@ fn a_job_is_resumed_with_another_number_of_items_at_once() {
         command.env("GO", &go);
         command
     };
-    let mut first = SpawnedProdigy::of(&mut with_go(&["run", "workflow.yml", "-y", "--job-id", "job"]));
+    let mut first =
+        SpawnedProdigy::of(&mut with_go(&["run", "workflow.yml", "-y", "--job-id", "job"]));
     let started = || {
         world.home().join("events/repo/job").is_dir() && {
             records(&world).iter().any(|record| record["event_type"] == "step_started")
@@ -166,7 +167,8 @@ fn a_job_is_resumed_with_another_number_of_items_at_once() {
     let seen = first.seen(&world);
     assert_eq!(seen.code, Some(130), "{seen}");
     fs::write(&go, "").unwrap();
-    let seen = SpawnedProdigy::of(&mut with_go(&["resume", "job", "--max-parallel", "3"])).seen(&world);
+    let seen =
+        SpawnedProdigy::of(&mut with_go(&["resume", "job", "--max-parallel", "3"])).seen(&world);
     assert_eq!((seen.code, widest(&world)), (Some(0), 3), "{seen}");
 }
 
@@ -412,7 +414,8 @@ fn an_item_is_followed_until_it_ends() {
     let log = world.home().join("followed");
     let mut command = world.prodigy_command(&["logs", "job", "item-001", "--follow"]);
     let file = fs::File::create(&log).unwrap();
-    let mut follow = SpawnedProdigy::with_streams(&mut command, file.into(), std::process::Stdio::piped());
+    let mut follow =
+        SpawnedProdigy::with_streams(&mut command, file.into(), std::process::Stdio::piped());
     let shown = || fs::read_to_string(&log).unwrap();
     follow.until(&world, "it is followed", || shown().contains("begins"));
     fs::write(&go, "").unwrap();

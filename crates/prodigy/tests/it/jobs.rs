@@ -72,12 +72,12 @@ fn outside_of_a_repository_all_jobs_are_listed() {
     record(&layout(&world), "job-1", &completed());
     record(&other, "job-2", &failed());
     let output = world.prodigy_command(&["jobs"]).current_dir(world.root()).output().unwrap();
-    assert_snapshot!(world.seen(&output), @"
+    assert_snapshot!(world.to_output(&output), @"
     JOB    STATUS     WORKFLOW  STEPS  STARTED           TOOK  COST   REPOSITORY
     job-2  failed     tidy.yml  1/3    2026-01-02 03:04  3.2s         other
     job-1  completed  tidy.yml  3/3    2026-01-02 03:04  5s    $0.50  repo
     ");
-    assert_eq!(world.prodigy(&["jobs", "--all"]).stdout, world.seen(&output).stdout);
+    assert_eq!(world.prodigy(&["jobs", "--all"]).stdout, world.to_output(&output).stdout);
     assert_snapshot!(world.prodigy(&["jobs"]), @"
     JOB    STATUS     WORKFLOW  STEPS  STARTED           TOOK  COST
     job-1  completed  tidy.yml  3/3    2026-01-02 03:04  5s    $0.50
@@ -95,7 +95,7 @@ fn a_job_in_two_repositories_is_ambiguous_only_from_outside() {
         .current_dir(world.root())
         .output()
         .unwrap();
-    assert_snapshot!(world.seen(&output), @"
+    assert_snapshot!(world.to_output(&output), @"
     ----- stderr -----
     error: several repositories have a job `job-1`: `other`, `repo`
 
@@ -271,7 +271,7 @@ fn without_a_home_one_clear_error_says_so() {
         .env_remove("HOME")
         .output()
         .unwrap();
-    assert_snapshot!(world.seen(&output), @"
+    assert_snapshot!(world.to_output(&output), @"
     ----- stderr -----
     error: there is no place for state: `HOME` is not set
 

@@ -70,7 +70,10 @@ fn a_job_that_may_not_wait_keeps_the_conflict_for_later() {
     assert_code(&SpawnedProdigy::new(&world, &args).seen(&world), 75);
     assert_eq!(world.git(&["log", "-1", "--format=%s", "prodigy/job/second"]), "second");
     assert_eq!(of_type(&world, "item_dead_lettered").len(), 0);
-    assert_code(&SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
+    assert_code(
+        &SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world),
+        0,
+    );
     check(&world);
 }
 
@@ -81,6 +84,9 @@ fn a_job_that_is_killed_while_a_conflict_waits_resolves_it_after_the_limit() {
     run.until(&world, "it waits", || has_told(&world, "quota_paused"));
     run.signal(Signal::KILL);
     run.seen(&world);
-    assert_code(&SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
+    assert_code(
+        &SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world),
+        0,
+    );
     check(&world);
 }

@@ -46,7 +46,10 @@ fn check(place: &str, workflow: &str) {
     assert_eq!(seen.code, Some(75), "{place}: {seen}");
     let count = |kind: &str| of_type(&world, kind).len();
     assert_eq!(count("quota_paused"), 1, "{place}");
-    assert_code(&SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
+    assert_code(
+        &SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world),
+        0,
+    );
     assert_eq!((count("quota_paused"), count("quota_resumed")), (1, 1), "{place}");
     assert_eq!(count("agent_failed") + count("item_dead_lettered"), 0, "{place}");
     let attempts = of_type(&world, "agent_completed");

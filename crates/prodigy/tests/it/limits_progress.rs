@@ -310,7 +310,8 @@ fn a_stop_after_the_pause_goes_back_to_where_the_work_was_suspended() {
     );
     for (place, workflow) in [("an item", item), ("reduce", reduced)] {
         let world = world(&script, &workflow);
-        let mut run = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+        let mut run =
+            SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
         run.until(&world, "the agent hangs", || world.root().join("hangs").exists());
         run.signal(Signal::TERM);
         assert_code(&run.seen(&world), 143);
@@ -430,7 +431,10 @@ fn the_summary_names_what_is_kept() {
     let events = world.prodigy(&["events", "job", "--type", "work_suspended"]).to_string();
     assert!(events.contains("worktree kept  3 steps finished"), "{events}");
     thread::sleep(Duration::from_millis(3100));
-    assert_code(&SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
+    assert_code(
+        &SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world),
+        0,
+    );
     check_each_once(&world, 5, "after a stop");
     let left = world.git(&["for-each-ref", "refs/prodigy/job/suspended"]);
     assert_eq!(left, "", "nothing is left of it");

@@ -31,7 +31,7 @@ fn git(world: &TestEnv, directory: &PathBuf, args: &[&str]) -> String {
 
 fn prodigy(world: &TestEnv, directory: &PathBuf, args: &[&str]) -> CommandOutput {
     let mut command = world.prodigy_command(args);
-    world.seen(&prodigy_testkit::bounded::output(command.current_dir(directory)))
+    world.to_output(&prodigy_testkit::bounded::run_bounded(command.current_dir(directory)))
 }
 
 #[test]

@@ -330,7 +330,7 @@ fn a_job_is_not_taken_up_while_the_disk_is_full() {
     release(&world, "item.a");
     let before = records(&world).len();
     let mut command = world.prodigy_command(&["resume", "job"]);
-    let full = world.seen(&command.env("PRODIGY_DISK_FLOOR", "1000000GiB").output().unwrap());
+    let full = world.to_output(&command.env("PRODIGY_DISK_FLOOR", "1000000GiB").output().unwrap());
     let free = Regex::new(r"\d+(\.\d+)? [KMGT]iB (is|are|of)").unwrap();
     assert_snapshot!(free.replace_all(&full.to_string(), "[free] $2"), @"
     ----- stderr -----

@@ -185,7 +185,7 @@ fn the_summary_of_a_ci_job_says_what_it_cost() {
     let file = world.root().join("summary.md");
     let mut run = world.prodigy_command(&["run", "workflow.yml", "-y", "--job-id", "job"]);
     run.env("GITHUB_STEP_SUMMARY", &file);
-    assert_code(&world.seen(&run.output().unwrap()), 0);
+    assert_code(&world.to_output(&run.output().unwrap()), 0);
     let text = fs::read_to_string(&file).unwrap();
     let lines = text.lines().filter(|line| line.contains('$') | line.contains("Tokens"));
     assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"

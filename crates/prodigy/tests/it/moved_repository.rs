@@ -21,7 +21,8 @@ map:
 
 /// Runs prodigy in a directory of the world.
 pub(crate) fn at(world: &TestEnv, directory: &str, args: &[&str]) -> CommandOutput {
-    SpawnedProdigy::of(world.prodigy_command(args).current_dir(world.root().join(directory))).seen(world)
+    SpawnedProdigy::of(world.prodigy_command(args).current_dir(world.root().join(directory)))
+        .seen(world)
 }
 
 /// Makes a world with a failed job, and moves its repository to `new/place`.
@@ -144,7 +145,8 @@ map:
     - shell: 'echo x > x; git add x; git commit --quiet --message x'
 ",
     );
-    let mut running = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut running =
+        SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     running.until(&world, "the job began", || world.root().join("began").exists());
     running.signal(rustix::process::Signal::KILL);
     assert_eq!(running.seen(&world).code, None);
@@ -192,7 +194,8 @@ map:
   agent_template: [shell: 'true']
 ",
     );
-    let mut running = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut running =
+        SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     running.until(&world, "the job began", || world.root().join("began").exists());
     fs::rename(world.repo(), world.root().join("moved")).unwrap();
     let seen = at(&world, "moved", &["jobs", "--relocate"]);

@@ -126,7 +126,8 @@ fn a_pause_names_the_agent_and_what_to_do() {
 /// Runs a workflow whose agent has no access, gives it back, and checks that nothing was made of it.
 fn check(place: &str, workflow: &str) {
     let world = locked(workflow);
-    let seen = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]).seen(&world);
+    let seen =
+        SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]).seen(&world);
     assert_eq!(seen.code, Some(6), "{place}: {seen}");
     assert_eq!(of_type(&world, "quota_paused").len(), 1, "{place}: {seen}");
     unlock(&world);
@@ -200,7 +201,8 @@ error_policy:
 #[test]
 fn no_access_while_a_conflict_is_resolved_keeps_the_conflict_for_later() {
     let world = mended("fault: auth_failed");
-    let seen = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]).seen(&world);
+    let seen =
+        SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]).seen(&world);
     assert_code(&seen, 6);
     assert_eq!(of_type(&world, "resolution_failed").len(), 0, "{seen}");
     assert_eq!(of_type(&world, "item_dead_lettered").len(), 0, "{seen}");

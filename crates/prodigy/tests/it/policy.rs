@@ -294,7 +294,7 @@ fn the_policy_is_shown_with_every_default() {
         .current_dir(world.repo().join("below"))
         .output()
         .unwrap();
-    assert_eq!(world.seen(&below).stdout, world.prodigy(&["policy", "show"]).stdout);
+    assert_eq!(world.to_output(&below).stdout, world.prodigy(&["policy", "show"]).stdout);
 }
 
 #[test]

@@ -63,7 +63,10 @@ fn without_waiting_the_job_ends_at_a_limit_and_is_resumed_later() {
     assert_code(&seen, 75);
     assert_eq!(deaths(&world), "");
     check_processes(&world).unwrap();
-    assert_code(&SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world), 0);
+    assert_code(
+        &SpawnedProdigy::new(&world, &["resume", "job", "--no-wait=false"]).seen(&world),
+        0,
+    );
     assert_eq!(model.turns_of("a").len(), 2);
     assert_eq!(world.read("a.txt"), "a is done\n");
 }
@@ -90,7 +93,10 @@ fn codex_at_its_limit_makes_the_job_wait_and_no_item_pays_for_it() {
 
     // Before the limit is lifted nothing is tried.
     let turns = model.turns().len();
-    assert_code(&SpawnedProdigy::new(&world, &["resume", "job", "-y", "--no-wait"]).seen(&world), 75);
+    assert_code(
+        &SpawnedProdigy::new(&world, &["resume", "job", "-y", "--no-wait"]).seen(&world),
+        75,
+    );
     assert_eq!(model.turns().len(), turns);
     assert_eq!(of_type(&world, "agent_started").len(), 2);
 }

@@ -121,8 +121,8 @@ fn claude_gets_through_a_loop_with_judges_and_a_kill_in_the_pause() {
     started.until(&world, "it is paused", || has_told(&world, "quota_paused"));
     started.signal(Signal::KILL);
     started.seen(&world);
-    let seen =
-        SpawnedProdigy::new(&world, &["resume", "job"]).seen_within(&world, Duration::from_secs(170));
+    let seen = SpawnedProdigy::new(&world, &["resume", "job"])
+        .seen_within(&world, Duration::from_secs(170));
     assert_code(&seen, 0);
     for name in ["p1", "p2", "p3"] {
         assert_eq!(world.read(&format!("{name}.txt")), format!("{name} is done\n"));

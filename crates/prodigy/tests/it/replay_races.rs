@@ -4,11 +4,11 @@
 
 use std::path::Path;
 
-use prodigy_testkit::races::races;
+use prodigy_testkit::races::run_races;
 
 #[test]
 fn of_two_replays_of_one_entry_one_takes_it() {
     let binary = Path::new(env!("CARGO_BIN_EXE_prodigy"));
-    let done = races(binary, 12).unwrap_or_else(|broken| panic!("{broken}"));
+    let done = run_races(binary, 12).unwrap_or_else(|broken| panic!("{broken}"));
     assert_eq!(done.races, 12);
 }

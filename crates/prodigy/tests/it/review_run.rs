@@ -245,7 +245,7 @@ merge:
     );
     let args = ["run", "workflow.yml", "-y", "--job-id", "job"];
     let output = world.prodigy_command(&args).env("ROOT", world.repo()).output().unwrap();
-    assert_snapshot!(stable(&world.seen(&output)), @"
+    assert_snapshot!(stable(&world.to_output(&output)), @"
     ----- stderr -----
     · job job · workflow.yml · 3 steps
     ✗ 1.foreach.1.1 shell: test ${item} = b: exit code 1

@@ -12,7 +12,7 @@ use crate::stories::{stable, world};
 fn bounded(world: &TestEnv, args: &[&str]) -> String {
     let mut command = world.command("timeout");
     command.args(["-k", "1", "20", env!("CARGO_BIN_EXE_prodigy")]).args(args);
-    stable(&world.seen(&command.output().unwrap()))
+    stable(&world.to_output(&command.output().unwrap()))
 }
 
 /// Runs the workflow as job `job`.
@@ -397,7 +397,7 @@ fn a_directory_whose_name_is_not_text_is_refused() {
     let odd = world.root().join(std::ffi::OsStr::from_bytes(b"odd\xff"));
     fs::rename(world.repo(), &odd).unwrap();
     let mut command = world.prodigy_command(&["run", "workflow.yml", "-y"]);
-    let seen = world.seen(&command.current_dir(&odd).output().unwrap());
+    let seen = world.to_output(&command.current_dir(&odd).output().unwrap());
     assert_snapshot!(stable(&seen), @"
     ----- stderr -----
     error: the path `$ROOT/odd�` is not UTF-8 text

@@ -85,7 +85,7 @@ fn an_ordinary_user_can_write_the_same() {
         world.command(&program)
     };
     run.args(["run", "workflow.yml", "-y", "--job-id", "job"]);
-    let seen = world.seen(&bounded::output(&mut run));
+    let seen = world.to_output(&bounded::run_bounded(&mut run));
     assert_code(&seen, 0);
     assert_eq!(listed(&world), documented());
 }

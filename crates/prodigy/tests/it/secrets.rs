@@ -46,7 +46,8 @@ fn the_command_of_a_secret_ends_with_the_run() {
             "{ command: 'echo $$ > ../pid.new; mv ../pid.new ../pid; sleep 300' }",
         ));
     let pid = world.root().join("pid");
-    let mut running = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut running =
+        SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     running.until(&world, "the command begins", || pid.exists());
     let process = format!("/proc/{}", fs::read_to_string(&pid).unwrap().trim());
     // Ctrl-C does the same, but who starts tests in the background has it ignored.

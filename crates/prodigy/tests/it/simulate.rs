@@ -253,7 +253,7 @@ fn a_rehearsal_can_be_kept_and_looked_at() {
     let home = format!("{kept}/home");
     let mut verify = world.prodigy_command(&["--home", &home, "verify", "rehearsal"]);
     let verified = verify.current_dir(format!("{kept}/repo")).output().unwrap();
-    assert_code(&world.seen(&verified), 0);
+    assert_code(&world.to_output(&verified), 0);
     assert_eq!(world.git(&["for-each-ref"]), before);
 }
 
@@ -262,7 +262,8 @@ fn a_rehearsal_that_is_stopped_leaves_nothing() {
     let world = world(WORKFLOW);
     world.write("faults.yml", "rules: [{ fault: hang }]\n");
     let before = everything(&world);
-    let mut started = SpawnedProdigy::new(&world, &["simulate", "workflow.yml", "--faults", "faults.yml"]);
+    let mut started =
+        SpawnedProdigy::new(&world, &["simulate", "workflow.yml", "--faults", "faults.yml"]);
     let is_told = || {
         let journals = glob(&world, "scratch/*/home/events/repo/rehearsal/*.jsonl");
         journals.iter().any(|path| {

@@ -27,7 +27,7 @@ fn start(world: &TestEnv, args: &[&str], turn: &str) -> Child {
 
 /// Runs the agent's process with a turn on its standard input.
 fn turn(world: &TestEnv, turn: &str) -> CommandOutput {
-    world.seen(&start(world, &[], turn).wait_with_output().unwrap())
+    world.to_output(&start(world, &[], turn).wait_with_output().unwrap())
 }
 
 fn full_turn(end: &str) -> String {

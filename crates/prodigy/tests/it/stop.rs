@@ -245,7 +245,8 @@ fn a_prodigy_that_only_reads_the_job_is_left_alone() {
 fn the_run_of_another_job_goes_on() {
     let world = gated("sleep 300");
     let begun = world.root().join("begun");
-    let mut other = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "other"]);
+    let mut other =
+        SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "other"]);
     other.until(&world, "its step begins", || begun.exists());
     fs::remove_file(begun).unwrap();
     let started = start(&world);

@@ -158,7 +158,7 @@ impl SpawnedProdigy {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        let seen = world.seen(&child.wait_with_output().unwrap());
+        let seen = world.to_output(&child.wait_with_output().unwrap());
         assert!(!is_late, "it did not end: {seen}");
         seen
     }

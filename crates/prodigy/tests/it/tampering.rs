@@ -147,7 +147,8 @@ fn nothing_planted_by_a_killed_run_is_run_by_resume() {
     )
     .env("PRODIGY_GRACE", "1s");
     let before = settings(&world);
-    let mut started = SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
+    let mut started =
+        SpawnedProdigy::new(&world, &["run", "workflow.yml", "-y", "--job-id", "job"]);
     started.until(&world, "the step begins", || world.root().join("begun").exists());
     started.signal(Signal::KILL);
     started.seen(&world);

@@ -29,8 +29,12 @@ enum UnstartedState {
     HalfRecord,
 }
 
-const MOMENTS: [UnstartedState; 4] =
-    [UnstartedState::StateOnly, UnstartedState::Directory, UnstartedState::EmptyFile, UnstartedState::HalfRecord];
+const MOMENTS: [UnstartedState; 4] = [
+    UnstartedState::StateOnly,
+    UnstartedState::Directory,
+    UnstartedState::EmptyFile,
+    UnstartedState::HalfRecord,
+];
 
 /// Leaves behind what a job `job` that was killed at a moment leaves behind.
 fn leave(world: &TestEnv, moment: UnstartedState) {
@@ -130,7 +134,8 @@ fn bare_resume_passes_over_a_job_that_never_began() {
 
 #[test]
 fn commands_that_name_a_job_that_never_began_say_so() {
-    for moment in [UnstartedState::Directory, UnstartedState::EmptyFile, UnstartedState::HalfRecord] {
+    for moment in [UnstartedState::Directory, UnstartedState::EmptyFile, UnstartedState::HalfRecord]
+    {
         let world = world(STEPS);
         leave(&world, moment);
         for args in [

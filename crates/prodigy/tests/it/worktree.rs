@@ -364,7 +364,7 @@ fn only_jobs_of_this_repository_are_looked_at() {
     fs::create_dir_all(world.home().join("worktrees/other/j1/job")).unwrap();
     assert_snapshot!(world.prodigy(&["worktree", "ls"]), @"");
     let outside = world.prodigy_command(&["worktree", "ls"]).current_dir(world.root()).output();
-    assert_snapshot!(world.seen(&outside.unwrap()), @"
+    assert_snapshot!(world.to_output(&outside.unwrap()), @"
     ----- stderr -----
     error: `$ROOT` is not in a git repository
 

@@ -61,8 +61,8 @@ impl RoundSamples {
 /// beyond that, until its file and its line in the list are written.
 pub(super) fn measure(jobs: [(&mut DlqGenerator, u32); 2]) -> Result<[InsertTimings; 2], Error> {
     let [(few, few_entries), (many, many_entries)] = jobs;
-    few.fill(few_entries)?;
-    many.fill(many_entries)?;
+    few.fail_until(few_entries)?;
+    many.fail_until(many_entries)?;
     let (mut at_few, mut at_many) =
         (InsertTimings::new(few_entries), InsertTimings::new(many_entries));
     for _ in 0..ROUNDS {
@@ -91,18 +91,18 @@ impl InsertTimings {
 
 /// Lets an item die and returns how long it takes until its dead letter is written.
 fn insert(many: &mut DlqGenerator) -> Result<f64, Error> {
-    let records = many.die(1)?;
+    let records = many.fail_items(1)?;
     let began = Instant::now();
     for (record, place) in &records {
-        many.letters().hear(record, Some(*place));
+        many.dead_letter_writer().apply(record, Some(*place));
     }
-    many.letters().settle();
+    many.dead_letter_writer().flush();
     Ok(began.elapsed().as_secs_f64())
 }
 
 /// Writes what the newest dead letter has to another file, and returns how long that takes.
 fn copy(many: &DlqGenerator) -> Result<f64, Error> {
-    let entry = many.newest()?;
+    let entry = many.newest_entry()?;
     let failed = |source| Error::File { path: entry.clone(), source };
     let bytes = fs::read(&entry).map_err(failed)?;
     let copy = entry.with_extension("copy");

@@ -75,15 +75,15 @@ impl DlqGenerator {
         world.commit_all("workflow");
         let args = ["run", "dead.yml", "-y", "--job-id", PATTERN];
         time_ending_with(NO_SUCCESS, &mut world.prodigy_command(&args))?;
-        let layout = Layout::new(world.home(), "repo".parse().map_err(unusable)?);
-        let pattern: JobId = PATTERN.parse().map_err(unusable)?;
-        let records = JournalReader::open(&layout, &pattern).map_err(unusable)?;
-        let records = records.collect::<Result<Vec<_>, _>>().map_err(unusable)?;
-        let job: JobId = format!("dead-{entries}").parse().map_err(unusable)?;
+        let layout = Layout::new(world.home(), "repo".parse().map_err(incomplete)?);
+        let pattern: JobId = PATTERN.parse().map_err(incomplete)?;
+        let records = JournalReader::open(&layout, &pattern).map_err(incomplete)?;
+        let records = records.collect::<Result<Vec<_>, _>>().map_err(incomplete)?;
+        let job: JobId = format!("dead-{entries}").parse().map_err(incomplete)?;
         copy_state(&layout.state_dir(&pattern), &layout.state_dir(&job))?;
-        let lock = JobLock::take(&layout, &job).map_err(unusable)?;
+        let lock = JobLock::take(&layout, &job).map_err(incomplete)?;
         let items = items(entries)?;
-        let spool = Spool::write(&layout.items_file(&job), items.iter()).map_err(unusable)?;
+        let spool = Spool::write(&layout.items_file(&job), items.iter()).map_err(incomplete)?;
         let letters = DeadLetterProjector::start(
             layout.clone(),
             job.clone(),
@@ -93,8 +93,9 @@ impl DlqGenerator {
             spool.clone(),
         );
         let mut many = Self {
-            journal: JournalWriter::create(&layout, &job, Durability::Relaxed).map_err(unusable)?,
-            letters: letters.map_err(unusable)?,
+            journal: JournalWriter::create(&layout, &job, Durability::Relaxed)
+                .map_err(incomplete)?,
+            letters: letters.map_err(incomplete)?,
             world,
             layout,
             job,
@@ -139,25 +140,25 @@ impl DlqGenerator {
     }
 
     fn append(&mut self, facts: Vec<NewEvent>) -> Result<Vec<EventRecord>, Error> {
-        let records = self.journal.append(facts, Timestamp::now()).map_err(unusable)?;
+        let records = self.journal.append(facts, Timestamp::now()).map_err(incomplete)?;
         self.last_seq = records.last().map_or(self.last_seq, |record| record.seq);
         Ok(records)
     }
 
     /// Lets items die until so many are dead.
-    pub(super) fn fill(&mut self, dead: u32) -> Result<(), Error> {
+    pub(super) fn fail_until(&mut self, dead: u32) -> Result<(), Error> {
         while self.dead < dead {
             let number = BATCH.min(dead - self.dead);
-            for (record, place) in self.die(number)? {
-                self.letters.hear(&record, Some(place));
+            for (record, place) in self.fail_items(number)? {
+                self.letters.apply(&record, Some(place));
             }
         }
-        self.letters.settle();
+        self.letters.flush();
         Ok(())
     }
 
     /// Lets items die in the journal, and returns the records and whose they are.
-    pub(super) fn die(&mut self, number: u32) -> Result<Vec<(EventRecord, usize)>, Error> {
+    pub(super) fn fail_items(&mut self, number: u32) -> Result<Vec<(EventRecord, usize)>, Error> {
         let mut facts = Vec::new();
         let mut places = Vec::new();
         for at in self.dead..self.dead + number {
@@ -173,19 +174,19 @@ impl DlqGenerator {
     }
 
     /// Returns who writes the dead letters.
-    pub(super) fn letters(&self) -> &DeadLetterProjector {
+    pub(super) fn dead_letter_writer(&self) -> &DeadLetterProjector {
         &self.letters
     }
 
     /// Returns the file of the newest dead letter.
-    pub(super) fn newest(&self) -> Result<std::path::PathBuf, Error> {
+    pub(super) fn newest_entry(&self) -> Result<std::path::PathBuf, Error> {
         let id = item_id(self.dead.saturating_sub(1), self.entries)?;
         Ok(self.layout.dlq_item(&self.job, &id))
     }
 
     /// Lets the other items die and ends the job.
     pub(super) fn finish(mut self) -> Result<DlqFixture, Error> {
-        self.fill(self.entries)?;
+        self.fail_until(self.entries)?;
         let end = std::mem::take(&mut self.end).into_iter().map(NewEvent::from).collect();
         self.append(end)?;
         self.letters.finish(self.last_seq);
@@ -208,7 +209,7 @@ fn items(number: u32) -> Result<Vec<Item>, Error> {
     let item = |at: u32| {
         let data = format!("{{\"n\":{at},\"path\":\"src/module-{at}/lib.rs\"}}");
         let index = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(1);
-        let data = RawValue::from_string(data).map_err(unusable)?;
+        let data = RawValue::from_string(data).map_err(incomplete)?;
         Ok(Item { id: item_id(at, number)?, index, data })
     };
     (0..number).map(item).collect()
@@ -217,7 +218,7 @@ fn items(number: u32) -> Result<Vec<Item>, Error> {
 /// Returns the name of an item, from 0.
 fn item_id(at: u32, number: u32) -> Result<ItemId, Error> {
     let width = number.to_string().len().max(3);
-    format!("item-{:0width$}", at + 1).parse().map_err(unusable)
+    format!("item-{:0width$}", at + 1).parse().map_err(incomplete)
 }
 
 /// Copies what a job needs to be taken up again, except for its items.
@@ -230,6 +231,6 @@ fn copy_state(from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) fn unusable(error: impl std::fmt::Display) -> Error {
+pub(super) fn incomplete(error: impl std::fmt::Display) -> Error {
     Error::Incomplete(format!("no job could be made: {error}"))
 }

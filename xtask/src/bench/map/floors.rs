@@ -6,13 +6,13 @@ use prodigy_testkit::TestEnv;
 
 use super::{
     SLOTS,
-    ground::{at_once, file, line, quietly},
+    ground::{file, line, run_concurrently, run_silent},
 };
 use crate::{bench::timing::time, error::Error};
 
 /// Starts a shell for each item from threads of our own; returns the seconds per item.
-pub(super) fn bare(items: u32) -> Result<f64, Error> {
-    at_once(items, |_, _| quietly(Command::new("sh").args(["-c", ":"])))
+pub(super) fn threads_baseline(items: u32) -> Result<f64, Error> {
+    run_concurrently(items, |_, _| run_silent(Command::new("sh").args(["-c", ":"])))
 }
 
 /// Starts a shell for each item with `xargs -P`.
@@ -25,7 +25,7 @@ pub(super) fn xargs(items: u32) -> Result<f64, Error> {
 /// Starts a shell for each item with GNU parallel, where that is installed.
 pub(super) fn parallel(items: u32) -> Result<Option<f64>, Error> {
     let is_gnu = "parallel --version 2>/dev/null | head -n 1 | grep -q '^GNU parallel'";
-    if quietly(Command::new("sh").args(["-c", is_gnu])).is_err() {
+    if run_silent(Command::new("sh").args(["-c", is_gnu])).is_err() {
         return Ok(None);
     }
     let script = format!("seq {items} | parallel --will-cite -j {SLOTS} -n 1 'sh -c :'");
@@ -34,7 +34,11 @@ pub(super) fn parallel(items: u32) -> Result<Option<f64>, Error> {
 }
 
 /// The loop that a person would write: a worktree and a branch for each item, one after the other.
-pub(super) fn script(world: &TestEnv, items: u32, commit: bool) -> Result<f64, Error> {
+pub(super) fn worktree_script_baseline(
+    world: &TestEnv,
+    items: u32,
+    commit: bool,
+) -> Result<f64, Error> {
     let worktree = world.root().join("worktree");
     let work = if commit { COMMIT } else { ":" };
     let mut text = String::from("set -e\n");
@@ -67,7 +71,7 @@ mod tests {
     #[test]
     fn the_script_merges_one_commit_for_each_item_and_leaves_nothing() {
         let world = repository("prodigy".as_ref());
-        script(&world, 3, true).unwrap();
+        worktree_script_baseline(&world, 3, true).unwrap();
         assert_eq!(
             world.git(&["log", "--format=%s", "--no-merges", "--topo-order", "-3"]),
             "item 2\nitem 1\nitem 0"
@@ -80,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_floors_without_git_run() {
-        assert!(bare(20).unwrap() > 0.0);
+        assert!(threads_baseline(20).unwrap() > 0.0);
         assert!(xargs(20).unwrap() > 0.0);
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn line(item: u32) -> u32 {
 /// Does the work for each number below `items`, [`SLOTS`] at once, and returns the seconds per item.
 ///
 /// The work gets the slot and the number; after its first failure nothing more is started.
-pub(super) fn at_once(
+pub(super) fn run_concurrently(
     items: u32,
     work: impl Fn(u32, u32) -> Result<(), Error> + Sync,
 ) -> Result<f64, Error> {
@@ -84,7 +84,7 @@ pub(super) fn at_once(
 }
 
 /// Runs a command whose output nobody wants.
-pub(super) fn quietly(command: &mut Command) -> Result<(), Error> {
+pub(super) fn run_silent(command: &mut Command) -> Result<(), Error> {
     program::run(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
 }
 
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn every_number_is_worked_on_once() {
         let seen = Mutex::new(Vec::new());
-        at_once(100, |slot, item| {
+        run_concurrently(100, |slot, item| {
             assert!(slot < SLOTS);
             seen.lock().unwrap().push(item);
             Ok(())
@@ -114,13 +114,9 @@ mod tests {
 
     #[test]
     fn a_floor_that_fails_is_no_measurement() {
-        let ended =
-            at_once(
-                100,
-                |_, item| {
-                    if item == 50 { quietly(&mut Command::new("false")) } else { Ok(()) }
-                },
-            );
+        let ended = run_concurrently(100, |_, item| {
+            if item == 50 { run_silent(&mut Command::new("false")) } else { Ok(()) }
+        });
         assert_eq!(ended.unwrap_err().to_string(), "`false` failed (exit status: 1)");
     }
 }

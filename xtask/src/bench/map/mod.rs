@@ -20,7 +20,7 @@ use self::{
     rows::MapFigures,
 };
 use super::table::BenchRow;
-use crate::{error::Error, program::note};
+use crate::{error::Error, program::print_note};
 
 /// The number of items worked on at once, on both sides.
 const SLOTS: u32 = 10;
@@ -42,7 +42,7 @@ pub(super) fn measure(binary: &Path, sizes: &[u32]) -> Result<Vec<BenchRow>, Err
     let mut sizes = sizes.to_vec();
     sizes.sort_unstable();
     sizes.dedup();
-    let compared = compared(&sizes);
+    let compared = comparison_size(&sizes);
     let mut bench = MapBench {
         binary,
         items: compared,
@@ -53,20 +53,20 @@ pub(super) fn measure(binary: &Path, sizes: &[u32]) -> Result<Vec<BenchRow>, Err
         kept: Vec::new(),
     };
     for round in 1..=ROUNDS {
-        note(format_args!("  round {round} of {ROUNDS}, {compared} items"));
+        print_note(format_args!("  round {round} of {ROUNDS}, {compared} items"));
         bench.shells()?;
         bench.worktrees()?;
         bench.commits()?;
     }
     for size in sizes.iter().filter(|size| **size > compared) {
-        note(format_args!("  one round of {size} items"));
+        print_note(format_args!("  one round of {size} items"));
         bench.job(Workload::Nothing, *size)?;
     }
     Ok(bench.figures.rows())
 }
 
 /// Returns the size at which ours and the floors are compared.
-fn compared(sizes: &[u32]) -> u32 {
+fn comparison_size(sizes: &[u32]) -> u32 {
     sizes.iter().copied().filter(|size| *size <= COMPARED).max().unwrap_or(COMPARED)
 }
 
@@ -82,9 +82,9 @@ struct MapBench<'a> {
 
 impl MapBench<'_> {
     fn shells(&mut self) -> Result<(), Error> {
-        self.figures.bare.add(floors::bare(self.items)?);
+        self.figures.bare.add(floors::threads_baseline(self.items)?);
         self.figures.xargs.add(floors::xargs(self.items)?);
-        if let Some(seconds) = floors::parallel(self.few())? {
+        if let Some(seconds) = floors::parallel(self.small_item_count())? {
             self.figures.parallel.add(seconds);
         }
         self.job(Workload::Shared, self.items)?;
@@ -93,22 +93,30 @@ impl MapBench<'_> {
 
     fn worktrees(&mut self) -> Result<(), Error> {
         let world = ground::repository(self.binary);
-        self.figures.script.add(floors::script(&world, self.few(), false)?);
+        self.figures.script.add(floors::worktree_script_baseline(
+            &world,
+            self.small_item_count(),
+            false,
+        )?);
         self.kept.push(world);
         let pool = PoolBaseline::new(ground::repository(self.binary))?;
-        self.figures.pool.add(pool.nothing(self.items)?);
-        self.kept.push(pool.into_world());
+        self.figures.pool.add(pool.run_noop(self.items)?);
+        self.kept.push(pool.into_env());
         self.sizes(Workload::Nothing)?;
         self.job(Workload::Failing, self.items)
     }
 
     fn commits(&mut self) -> Result<(), Error> {
         let world = ground::repository(self.binary);
-        self.figures.script_with_commits.add(floors::script(&world, self.few(), true)?);
+        self.figures.script_with_commits.add(floors::worktree_script_baseline(
+            &world,
+            self.small_item_count(),
+            true,
+        )?);
         self.kept.push(world);
         let pool = PoolBaseline::new(ground::repository(self.binary))?;
-        self.figures.plumbing.add(pool.commits(self.items)?);
-        self.kept.push(pool.into_world());
+        self.figures.plumbing.add(pool.run_commits(self.items)?);
+        self.kept.push(pool.into_env());
         self.sizes(Workload::Commit)
     }
 
@@ -128,7 +136,7 @@ impl MapBench<'_> {
         Ok(())
     }
 
-    fn few(&self) -> u32 {
+    fn small_item_count(&self) -> u32 {
         self.items.min(MOST_SCRIPTED)
     }
 }

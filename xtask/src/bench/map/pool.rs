@@ -16,7 +16,7 @@ use prodigy_testkit::TestEnv;
 use super::{
     SLOTS,
     floors::COMMIT,
-    ground::{at_once, file, line, quietly},
+    ground::{file, line, run_concurrently, run_silent},
 };
 use crate::{error::Error, program::read};
 
@@ -31,7 +31,7 @@ impl PoolBaseline {
     pub(super) fn new(world: TestEnv) -> Result<Self, Error> {
         for slot in 0..SLOTS {
             let path = world.root().join(format!("slot-{slot}"));
-            quietly(world.command("git").args(["worktree", "add", "--detach"]).arg(path))?;
+            run_silent(world.command("git").args(["worktree", "add", "--detach"]).arg(path))?;
         }
         let base = world.git(&["rev-parse", "HEAD"]);
         let refs = world.repo().join(".git/refs/heads/floor");
@@ -40,30 +40,30 @@ impl PoolBaseline {
     }
 
     /// Gives the world back, so that it can be kept.
-    pub(super) fn into_world(self) -> TestEnv {
+    pub(super) fn into_env(self) -> TestEnv {
         self.world
     }
 
     /// Runs `:` for each item and returns the seconds per item.
-    pub(super) fn nothing(&self, items: u32) -> Result<f64, Error> {
-        at_once(items, |slot, item| {
+    pub(super) fn run_noop(&self, items: u32) -> Result<f64, Error> {
+        run_concurrently(items, |slot, item| {
             self.prepare(slot, item, &self.base)?;
-            quietly(self.within(slot, "sh").args(["-c", ":"]))?;
+            run_silent(self.command_in_slot(slot, "sh").args(["-c", ":"]))?;
             self.forget(item)
         })
     }
 
     /// Makes a commit for each item, merges it, and returns the seconds per item.
-    pub(super) fn commits(&self, items: u32) -> Result<f64, Error> {
+    pub(super) fn run_commits(&self, items: u32) -> Result<f64, Error> {
         let tip = Mutex::new(self.base.clone());
-        quietly(self.world.command("git").args(["update-ref", JOB, &self.base]))?;
-        at_once(items, |slot, item| {
+        run_silent(self.world.command("git").args(["update-ref", JOB, &self.base]))?;
+        run_concurrently(items, |slot, item| {
             let base = tip.lock().unwrap_or_else(PoisonError::into_inner).clone();
             self.prepare(slot, item, &base)?;
-            let mut shell = self.within(slot, "sh");
+            let mut shell = self.command_in_slot(slot, "sh");
             shell.args(["-c", COMMIT]).env("ITEM", item.to_string());
             shell.env("FILE", file(item)).env("LINE", line(item).to_string());
-            quietly(&mut shell)?;
+            run_silent(&mut shell)?;
             let mut tip = tip.lock().unwrap_or_else(PoisonError::into_inner);
             *tip = self.merge(item, &tip)?;
             drop(tip);
@@ -76,8 +76,8 @@ impl PoolBaseline {
         write(self.reference(item), format!("{base}\n"))?;
         let head = self.world.repo().join(format!(".git/worktrees/slot-{slot}/HEAD"));
         write(head, format!("ref: {}\n", branch(item)))?;
-        quietly(self.within(slot, "git").args(["reset", "--quiet", "--hard"]))?;
-        quietly(self.within(slot, "git").args(["clean", "--quiet", "-fdx"]))
+        run_silent(self.command_in_slot(slot, "git").args(["reset", "--quiet", "--hard"]))?;
+        run_silent(self.command_in_slot(slot, "git").args(["clean", "--quiet", "-fdx"]))
     }
 
     /// Merges an item's branch into the job's without a worktree and returns the new tip.
@@ -103,7 +103,7 @@ impl PoolBaseline {
         self.world.repo().join(".git").join(branch(item))
     }
 
-    fn within(&self, slot: u32, program: &str) -> Command {
+    fn command_in_slot(&self, slot: u32, program: &str) -> Command {
         let mut command = self.world.command(program);
         command.current_dir(self.world.root().join(format!("slot-{slot}")));
         command
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn every_commit_is_merged_and_no_branch_is_left() {
         let pool = PoolBaseline::new(repository("prodigy".as_ref())).unwrap();
-        pool.commits(12).unwrap();
-        let world = pool.into_world();
+        pool.run_commits(12).unwrap();
+        let world = pool.into_env();
         let subjects = world.git(&["log", "--format=%s", "--no-merges", JOB]);
         assert_eq!(subjects.lines().filter(|line| line.starts_with("item ")).count(), 12);
         let shown = world.git(&["show", &format!("{JOB}:src/part-11.txt")]);
@@ -143,7 +143,7 @@ mod tests {
         let pool = PoolBaseline::new(repository("prodigy".as_ref())).unwrap();
         let stray = pool.world.root().join("slot-0/stray.txt");
         write(stray.clone(), String::new()).unwrap();
-        pool.nothing(SLOTS * 2).unwrap();
+        pool.run_noop(SLOTS * 2).unwrap();
         assert!(!stray.exists());
     }
 }

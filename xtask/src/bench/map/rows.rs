@@ -62,7 +62,7 @@ impl MapFigures {
         let (shared, bare) = (per_item(Workload::Shared), &self.bare);
         let at = format!("{} items", self.compared);
         let held = |what: &str, ours: &Samples, against: &str, floor: &Samples, limit| {
-            held(&format!("{what}, {at}"), ours, against, floor, limit)
+            compare_row(&format!("{what}, {at}"), ours, against, floor, limit)
         };
         let mut rows = vec![
             held(
@@ -151,7 +151,7 @@ impl MapFigures {
     }
 }
 
-fn held(
+fn compare_row(
     what: &str,
     ours: &Samples,
     against: &str,

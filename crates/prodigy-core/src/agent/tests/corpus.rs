@@ -6,7 +6,7 @@ use jiff::tz::TimeZoneDatabase;
 
 use super::listen;
 use crate::{
-    agent::{AgentOutcome, Conclusion, RunEvidence, StreamDialect, TokenUsage, judge},
+    agent::{AgentOutcome, Conclusion, RunEvidence, StreamDialect, TokenUsage, evaluate_run},
     classify::ProcessEnd,
 };
 
@@ -143,7 +143,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 fn report(run: &Run) -> AgentOutcome {
     let (dialect, stream) = recorded(run.name);
     let (heard, _) = listen(dialect, &stream);
-    judge(RunEvidence {
+    evaluate_run(RunEvidence {
         end: run.end,
         oom_killed: false,
         heard: &heard,

@@ -27,7 +27,7 @@ fn zone(name: &str) -> TimeZone {
 }
 
 fn limit(text: &str) -> Option<QuotaLimit> {
-    QuotaLimit::in_text(text, NOW.parse().unwrap(), &zone("Europe/Berlin"))
+    QuotaLimit::find_in_text(text, NOW.parse().unwrap(), &zone("Europe/Berlin"))
 }
 
 fn table(texts: &[&str]) -> String {
@@ -160,7 +160,7 @@ fn people_are_told_the_whole_line() {
 fn a_moment_that_has_only_just_passed_is_meant() {
     let at = |now: &str| {
         let text = "You've hit your session limit · resets 8pm (UTC)";
-        let limit = QuotaLimit::in_text(text, now.parse().unwrap(), &TimeZone::UTC).unwrap();
+        let limit = QuotaLimit::find_in_text(text, now.parse().unwrap(), &TimeZone::UTC).unwrap();
         limit.resets_at.unwrap().to_string()
     };
     assert_eq!(at("2026-11-16T19:59:59Z"), "2026-11-16T20:00:00Z");
@@ -172,7 +172,7 @@ fn a_moment_that_has_only_just_passed_is_meant() {
 fn a_date_that_has_passed_is_one_of_the_next_year() {
     let at = |now: &str, date: &str| {
         let text = format!("You've hit your weekly limit · resets {date}, 4am (UTC)");
-        let limit = QuotaLimit::in_text(&text, now.parse().unwrap(), &TimeZone::UTC).unwrap();
+        let limit = QuotaLimit::find_in_text(&text, now.parse().unwrap(), &TimeZone::UTC).unwrap();
         limit.resets_at.map(|at| at.to_string())
     };
     let december = "2026-12-30T09:00:00Z";
@@ -198,7 +198,7 @@ fn quotes_and_spaces_of_printers_make_no_difference() {
 fn clocks_that_are_set_forward_and_back_are_understood() {
     let at = |now: &str, time: &str| {
         let text = format!("You've hit your session limit · resets {time} (America/New_York)");
-        let limit = QuotaLimit::in_text(&text, now.parse().unwrap(), &TimeZone::UTC).unwrap();
+        let limit = QuotaLimit::find_in_text(&text, now.parse().unwrap(), &TimeZone::UTC).unwrap();
         limit.resets_at.unwrap().to_string()
     };
     // On 8 March 2026 there is no 2:30 in New York.
@@ -247,7 +247,7 @@ proptest! {
         let has_passed = day_before > reading(now) - SignedDuration::from_mins(2);
         prop_assume!(is_far(at, now) || !has_passed);
         let text = format!("You've hit your session limit · resets {}", as_written(at, now, name));
-        let limit = QuotaLimit::in_text(&text, now, &TimeZone::UTC).unwrap();
+        let limit = QuotaLimit::find_in_text(&text, now, &TimeZone::UTC).unwrap();
         let found = limit.resets_at.unwrap();
         // Where clocks are set back, one reading stands for two moments.
         prop_assert_eq!(reading(found), reading(at));
@@ -297,7 +297,7 @@ proptest! {
 
 /// Returns what the last lines of a program say of a limit.
 fn last_lines(printed: &str) -> String {
-    let found = QuotaLimit::in_last_lines(printed, NOW.parse().unwrap(), &zone("Europe/Berlin"));
+    let found = QuotaLimit::find_in_output(printed, NOW.parse().unwrap(), &zone("Europe/Berlin"));
     found.map_or_else(
         || "-".to_owned(),
         |limit| {

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     agent::{
         AgentOutcome, Conclusion, RunEvidence, StreamDialect, StreamEvent, StreamState, TokenUsage,
-        judge,
+        evaluate_run,
     },
     classify::ProcessEnd,
 };
@@ -23,7 +23,7 @@ fn told(name: &str) -> String {
 }
 
 fn report(heard: &StreamState) -> AgentOutcome {
-    judge(RunEvidence {
+    evaluate_run(RunEvidence {
         end: ProcessEnd::Exited(0),
         oom_killed: false,
         heard,
@@ -140,7 +140,7 @@ fn a_session_that_codex_resumes_counts_only_what_is_new() {
     };
     let mut heard = StreamState::resumed(StreamDialect::Codex, before, 0.0);
     for line in stream.split(|byte| *byte == b'\n') {
-        heard.hear(line);
+        heard.handle_line(line);
     }
     assert_eq!(heard.usage(), before);
 }
@@ -151,7 +151,7 @@ fn older_resumed(before: TokenUsage, before_usd: f64) -> (TokenUsage, Option<f64
     let mut heard = StreamState::resumed(StreamDialect::Claude, before, before_usd);
     for line in stream.split(|byte| *byte == b'\n') {
         let text = String::from_utf8_lossy(line);
-        heard.hear(text.replace("model_usage_since_last_result", "x").as_bytes());
+        heard.handle_line(text.replace("model_usage_since_last_result", "x").as_bytes());
     }
     (heard.usage(), heard.cost_usd())
 }
@@ -181,11 +181,11 @@ fn ends_of_lines_and_broken_characters_do_not_matter() {
     let mut heard = StreamState::new(StreamDialect::Claude);
     let said = br#"{"type":"assistant","message":{"model":"m","content":[{"type":"text","text":"a\ud83d b"#;
     let line = [said.as_slice(), b"\xff\"}]}}\r\n"].concat();
-    let notices = heard.hear(&line);
+    let notices = heard.handle_line(&line);
     let text = "a\u{fffd}\u{fffd}\u{fffd} b\u{fffd}".to_owned();
     assert_eq!(notices, [StreamEvent::Spoke { text }]);
-    assert_eq!(heard.hear(b"\r\n"), []);
-    assert_eq!((heard.events(), heard.unreadable()), (1, 0));
+    assert_eq!(heard.handle_line(b"\r\n"), []);
+    assert_eq!((heard.events(), heard.unparsed_lines()), (1, 0));
 }
 
 #[test]
@@ -193,8 +193,8 @@ fn lines_that_are_no_events_are_kept_for_the_end() {
     let (heard, notices) =
         listen(StreamDialect::Claude, b"Error: cannot find module\n{\"type\": \n[]\n{}\n7");
     assert_eq!(notices, []);
-    assert_eq!((heard.events(), heard.unreadable()), (0, 5));
-    assert_eq!(heard.last_words(), "Error: cannot find module\n{\"type\":\n[]\n{}\n7\n");
+    assert_eq!((heard.events(), heard.unparsed_lines()), (0, 5));
+    assert_eq!(heard.unparsed_tail(), "Error: cannot find module\n{\"type\":\n[]\n{}\n7\n");
 }
 
 #[test]
@@ -204,25 +204,25 @@ fn however_much_is_said_little_is_kept() {
     let event = |value: Value| value.to_string().into_bytes();
     for number in 0..200 {
         let id = format!("tool-{number}");
-        heard.hear(long.as_bytes());
-        heard.hear(&event(json!({
+        heard.handle_line(long.as_bytes());
+        heard.handle_line(&event(json!({
             "type": "system", "subtype": "permission_denied", "tool_name": "Bash", "tool_use_id": id,
             "message": &long[..9999],
         })));
         let block =
             json!({ "type": "tool_use", "name": "Bash", "input": { "command": &long[..9999] } });
-        let notices = heard.hear(&event(json!({
+        let notices = heard.handle_line(&event(json!({
             "type": "assistant",
             "message": { "id": id, "model": "m", "content": [block], "usage": { "input_tokens": 1 } },
         })));
         let Some(StreamEvent::Tool { about, .. }) = notices.first() else { panic!("{notices:?}") };
         assert_eq!(about.chars().count(), 120);
     }
-    heard.hear(&event(json!({
+    heard.handle_line(&event(json!({
         "type": "result", "is_error": false, "result": long, "structured_output": long, "num_turns": 200,
     })));
     assert_eq!(heard.usage().input_tokens, 200);
-    assert!(heard.last_words().len() <= 4096);
+    assert!(heard.unparsed_tail().len() <= 4096);
     let report = report(&heard);
     assert_eq!(report.answer.len(), 1024 * 1024);
     assert_eq!(report.denied.len(), 20);
@@ -253,12 +253,12 @@ fn the_order_of_fields_and_unknown_events_change_nothing() {
         let mut other = StreamState::new(dialect);
         let mut told = Vec::new();
         for line in stream.split(|byte| *byte == b'\n') {
-            other.hear(br#"{"new":{"type":"result"},"type":"something.new"}"#);
+            other.handle_line(br#"{"new":{"type":"result"},"type":"something.new"}"#);
             let line = match serde_json::from_slice::<Value>(line) {
                 Ok(event) => reordered(event).to_string().into_bytes(),
                 Err(_) => line.to_vec(),
             };
-            told.extend(other.hear(&line));
+            told.extend(other.handle_line(&line));
         }
         assert_eq!(told, notices, "{name}");
         assert_eq!(report(&other), report(&heard), "{name}");
@@ -295,10 +295,10 @@ proptest! {
     ) {
         for dialect in [StreamDialect::Claude, StreamDialect::Codex] {
             let mut heard = StreamState::new(dialect);
-            heard.hear(&line);
+            heard.handle_line(&line);
             let event = format!("{{\"type\":\"{kind}\",\"{field}\":{value}}}");
-            heard.hear(event.as_bytes());
-            prop_assert_eq!(heard.events() + heard.unreadable() > 0, true);
+            heard.handle_line(event.as_bytes());
+            prop_assert_eq!(heard.events() + heard.unparsed_lines() > 0, true);
             prop_assert!(report(&heard).answer.is_empty());
         }
     }

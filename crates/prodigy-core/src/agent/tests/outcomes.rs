@@ -6,7 +6,9 @@ use jiff::tz::TimeZone;
 
 use super::{corpus::recorded, listen};
 use crate::{
-    agent::{AgentOutcome, Conclusion, QuotaKind, RunEvidence, StreamDialect, StreamState, judge},
+    agent::{
+        AgentOutcome, Conclusion, QuotaKind, RunEvidence, StreamDialect, StreamState, evaluate_run,
+    },
     classify::ProcessEnd,
     failure::ReasonCode,
 };
@@ -62,7 +64,7 @@ fn how_a_process_ended_counts_as_well() {
     for end in ends {
         rows.push(format!("{end:?}"));
         for (name, heard) in names.iter().zip(streams) {
-            rows.push(format!("  {name}: {}", short(&judge(evidence(heard, end)))));
+            rows.push(format!("  {name}: {}", short(&evaluate_run(evidence(heard, end)))));
         }
     }
     insta::assert_snapshot!(rows.join("\n"), @"
@@ -127,7 +129,7 @@ fn how_a_process_ended_counts_as_well() {
 fn a_kernel_without_memory_explains_a_kill_and_nothing_else() {
     let code = |name: &str, end| {
         let heard = heard(name);
-        short(&judge(RunEvidence { oom_killed: true, ..evidence(&heard, end) }))
+        short(&evaluate_run(RunEvidence { oom_killed: true, ..evidence(&heard, end) }))
     };
     insta::assert_snapshot!(code("claude/killed", ProcessEnd::Signaled(9)), @"oom_killed: the agent was ended by signal 9");
     insta::assert_snapshot!(code("claude/killed", ProcessEnd::Exited(137)), @"oom_killed: the agent exited with code 137 without a result");
@@ -152,8 +154,9 @@ fn what_is_said_outside_the_stream_explains_an_end_without_a_result() {
         "",
     ];
     let heard = StreamState::new(StreamDialect::Claude);
-    let row =
-        |stderr| short(&judge(RunEvidence { stderr, ..evidence(&heard, ProcessEnd::Exited(1)) }));
+    let row = |stderr| {
+        short(&evaluate_run(RunEvidence { stderr, ..evidence(&heard, ProcessEnd::Exited(1)) }))
+    };
     insta::assert_snapshot!(errors.map(row).join("\n"), @"
     agent_error: the agent exited with code 1 without a result: error: unknown option '--nonsense'
     agent_error: the agent exited with code 1 without a result: Error: Input must be provided either through stdin or as a prompt argument when using --print
@@ -187,7 +190,10 @@ fn people_are_told_why() {
     let row = |name: &str| {
         let heard = heard(name);
         let evidence = evidence(&heard, ProcessEnd::Exited(0));
-        format!("{name}: {}", short(&judge(RunEvidence { wants_structured: true, ..evidence })))
+        format!(
+            "{name}: {}",
+            short(&evaluate_run(RunEvidence { wants_structured: true, ..evidence }))
+        )
     };
     insta::assert_snapshot!(names.map(row).join("\n"), @"
     claude/api-404: agent_error: There's an issue with the selected model (claude-opus-5-5). It may not exist or you may not have access to it. Run --model to pick a different model
@@ -210,7 +216,7 @@ fn an_agent_that_talks_about_limits_has_reached_none() {
     let lines = br#"{"type":"assistant","message":{"id":"a","model":"m","content":[{"type":"text","text":"x"}],"usage":{"input_tokens":1}}}
 {"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"I fixed the test `You've hit your session limit, resets 8pm (UTC)`; credit balance is too low is handled as well"}"#;
     let (heard, _) = listen(StreamDialect::Claude, lines);
-    let report = judge(evidence(&heard, ProcessEnd::Exited(0)));
+    let report = evaluate_run(evidence(&heard, ProcessEnd::Exited(0)));
     assert_eq!(report.conclusion, Conclusion::Answered);
 }
 
@@ -221,7 +227,7 @@ fn a_limit_that_was_told_of_does_not_explain_another_trouble() {
         let result = r#"{"type":"result","subtype":"success","num_turns":1,"result":"x""#;
         let lines = format!("{event}\n{result},{fields}}}");
         let (heard, _) = listen(StreamDialect::Claude, lines.as_bytes());
-        short(&judge(evidence(&heard, ProcessEnd::Exited(0))))
+        short(&evaluate_run(evidence(&heard, ProcessEnd::Exited(0))))
     };
     let refusal = r#""is_error":true,"stop_reason":"refusal""#;
     insta::assert_snapshot!(code(refusal), @"agent_refused: x");
@@ -234,7 +240,7 @@ fn a_limit_that_was_told_of_does_not_explain_another_trouble() {
 fn what_only_money_lifts_is_a_limit_whatever_is_said_about_it() {
     let line = br#"{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"ask your administrator","api_error":"billing_error"}"#;
     let (heard, _) = listen(StreamDialect::Claude, line);
-    let report = judge(evidence(&heard, ProcessEnd::Exited(1)));
+    let report = evaluate_run(evidence(&heard, ProcessEnd::Exited(1)));
     let Conclusion::Limited(limit) = report.conclusion else { panic!("{report:?}") };
     assert_eq!((limit.kind, limit.resets_at), (QuotaKind::Credits, None));
     assert_eq!(limit.message, "ask your administrator");
@@ -245,7 +251,7 @@ fn silence_after_work_is_an_answer() {
     let lines = br#"{"type":"assistant","message":{"id":"a","model":"m","content":[{"type":"tool_use","name":"Bash","input":{"command":"true"}}]}}
 {"type":"result","subtype":"success","is_error":false,"num_turns":2,"result":""}"#;
     let (heard, _) = listen(StreamDialect::Claude, lines);
-    let report = judge(evidence(&heard, ProcessEnd::Exited(0)));
+    let report = evaluate_run(evidence(&heard, ProcessEnd::Exited(0)));
     assert_eq!(report.conclusion, Conclusion::Answered);
     assert_eq!(report.turns, Some(2));
 }
@@ -255,7 +261,7 @@ fn no_single_field_of_a_result_is_believed() {
     let code = |fields: &str| {
         let line = format!(r#"{{"type":"result","num_turns":1,"result":"x",{fields}}}"#);
         let (heard, _) = listen(StreamDialect::Claude, line.as_bytes());
-        match judge(evidence(&heard, ProcessEnd::Exited(0))).conclusion {
+        match evaluate_run(evidence(&heard, ProcessEnd::Exited(0))).conclusion {
             Conclusion::Answered => None,
             Conclusion::Limited(limit) => panic!("{limit:?}"),
             Conclusion::Failed { kind, .. } => Some(kind),

@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 
 use super::listen;
 use crate::{
-    agent::{Conclusion, RunEvidence, StreamDialect, judge},
+    agent::{Conclusion, RunEvidence, StreamDialect, evaluate_run},
     classify::ProcessEnd,
 };
 
@@ -16,7 +16,7 @@ fn meaning(before: &str, result: &str, fields: &str) -> String {
         r#"{{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"{result}",{fields}}}"#
     );
     let (heard, _) = listen(StreamDialect::Claude, format!("{before}{end}").as_bytes());
-    let report = judge(RunEvidence {
+    let report = evaluate_run(RunEvidence {
         end: ProcessEnd::Exited(1),
         oom_killed: false,
         heard: &heard,

@@ -258,7 +258,7 @@ fn an_entry_that_was_dropped_stays_and_one_that_was_cleared_does_not() {
 fn an_item_that_ends_in_another_way_has_no_entry() {
     for end in [vec![completed(2, "a")], vec![completed(2, "b"), merged()], vec![skipped()]] {
         let events = [vec![started(1, 1), failed(1, "x"), started(2, 1)], end].concat();
-        assert!(letter(&events).is_over() && entry(&events).is_none());
+        assert!(letter(&events).is_finished() && entry(&events).is_none());
     }
 }
 
@@ -292,7 +292,7 @@ fn possible(events: &[Value]) -> Vec<EventRecord> {
             record.item_id = None;
         }
         record.timestamp += jiff::SignedDuration::from_secs(i64::try_from(record.seq).unwrap());
-        if job.apply(&record).is_ok() && DeadLetterState::concerns(&record.event) {
+        if job.apply(&record).is_ok() && DeadLetterState::is_relevant(&record.event) {
             possible.push(record);
         }
     }
@@ -340,7 +340,7 @@ proptest! {
             let stored = DeadLetteredItem::read(&stored, &file()).unwrap();
             let newer: Vec<EventRecord> =
                 all.iter().filter(|record| record.seq > stored.journal_seq).cloned().collect();
-            let again = text(&fold(DeadLetterState::of_entry(stored), &newer));
+            let again = text(&fold(DeadLetterState::from_entry(stored), &newer));
             prop_assert_eq!(again.as_deref(), wanted.as_deref(), "stored after {}", at);
         }
     }

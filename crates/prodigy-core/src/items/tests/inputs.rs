@@ -21,7 +21,7 @@ fn the_name_of_a_file_says_how_it_is_written() {
     ];
     let kinds: Vec<_> = kinds
         .iter()
-        .map(|name| match InputFormat::of_path(Path::new(name)) {
+        .map(|name| match InputFormat::from_path(Path::new(name)) {
             Ok(kind) => format!("{name} {kind:?}"),
             Err(error) => format!("{name} {error}"),
         })
@@ -266,7 +266,7 @@ fn a_path_leads_into_every_document_but_not_into_text() {
         let error = shown("a\nb", kind, &at("$.f"));
         assert_eq!(error, "error: `json_path` leads into JSON, and this input is not JSON");
     }
-    let values = || RawItems::of_values(vec![1.into(), serde_json::json!({"f": 2})]).unwrap();
+    let values = || RawItems::from_values(vec![1.into(), serde_json::json!({"f": 2})]).unwrap();
     assert_eq!(select(values(), &Selection::default()).unwrap().len(), 2);
     let found = select(values(), &at("$[*].f")).unwrap();
     assert_eq!(found.iter().map(|item| item.data.get()).collect::<Vec<_>>(), ["2"]);

@@ -55,7 +55,7 @@ fn selections() -> impl Strategy<Value = Selection> {
 
 fn chosen(values: &[Value], selection: &Selection) -> Vec<Value> {
     let text = serde_json::to_string_pretty(values).unwrap();
-    let items = select(read(text.as_bytes(), InputFormat::Json).unwrap(), selection).unwrap();
+    let items = select(read_items(text.as_bytes(), InputFormat::Json).unwrap(), selection).unwrap();
     items.iter().map(|item| serde_json::from_str(item.data.get()).unwrap()).collect()
 }
 
@@ -68,7 +68,7 @@ fn simple(values: &[Value], selection: &Selection) -> Vec<Value> {
     };
     let mut values = values.to_vec();
     if let Some(filter) = &selection.filter {
-        values.retain(|value| filter.test(&vars(value)));
+        values.retain(|value| filter.is_true(&vars(value)));
     }
     if let Some(sort_by) = &selection.sort_by {
         values.sort_by(|a, b| sort_by.compare(&sort_by.key(&vars(a)), &sort_by.key(&vars(b))));
@@ -76,8 +76,9 @@ fn simple(values: &[Value], selection: &Selection) -> Vec<Value> {
     if let Some(distinct) = &selection.distinct {
         let mut seen: Vec<Value> = Vec::new();
         values.retain(|value| {
-            let value = distinct.value(&vars(value));
-            let new = !seen.iter().any(|other| crate::expr::order::total(other, &value).is_eq());
+            let value = distinct.evaluate(&vars(value));
+            let new =
+                !seen.iter().any(|other| crate::expr::order::total_cmp(other, &value).is_eq());
             seen.push(value);
             new
         });
@@ -126,7 +127,7 @@ proptest! {
 
     #[test]
     fn ids_are_unique_and_count_up(values in values(), selection in selections()) {
-        let items = select(RawItems::of_values(values).unwrap(), &selection).unwrap();
+        let items = select(RawItems::from_values(values).unwrap(), &selection).unwrap();
         let ids: BTreeSet<_> = items.iter().map(|item| item.id.clone()).collect();
         prop_assert_eq!(ids.len(), items.len());
         prop_assert!(items.iter().map(|item| &item.id).is_sorted());
@@ -137,7 +138,7 @@ proptest! {
     fn keys_give_unique_ids(keys in prop::collection::hash_set("\\PC{1,6}|[a-zA-Z0-9/.-]{1,100}", 0..20)) {
         let values = keys.iter().map(|key| json!({"key": key})).collect();
         let selection = Selection { item_key: Some(expr("key")), ..Selection::default() };
-        let items = select(RawItems::of_values(values).unwrap(), &selection).unwrap();
+        let items = select(RawItems::from_values(values).unwrap(), &selection).unwrap();
         let ids: BTreeSet<_> = items.iter().map(|item| item.id.as_str().to_ascii_lowercase()).collect();
         prop_assert_eq!(ids.len(), keys.len());
     }
@@ -148,7 +149,7 @@ proptest! {
         let quoted = |field: &String| format!("\"{}\"", field.replace('"', "\"\""));
         let line = |row: &Vec<String>| row.iter().map(quoted).collect::<Vec<_>>().join(",") + end;
         let input = format!("x,y,z{end}{}", rows.iter().map(line).collect::<String>());
-        let items = select(read(input.as_bytes(), InputFormat::Csv).unwrap(), &Selection::default()).unwrap();
+        let items = select(read_items(input.as_bytes(), InputFormat::Csv).unwrap(), &Selection::default()).unwrap();
         let read: Vec<Value> = items.iter().map(|item| serde_json::from_str(item.data.get()).unwrap()).collect();
         let written: Vec<Value> = rows.iter().map(|row| json!({"x": row[0], "y": row[1], "z": row[2]})).collect();
         prop_assert_eq!(read, written);
@@ -157,7 +158,7 @@ proptest! {
     #[test]
     fn any_input_gives_items_or_an_error(input in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(b"[]{},:\"\n\r\\ 1a\t".to_vec())], 0..40)) {
         for kind in [InputFormat::Json, InputFormat::JsonLines, InputFormat::Csv, InputFormat::Tsv, InputFormat::Lines, InputFormat::Output] {
-            if let Ok(items) = read(&input, kind).and_then(|items| select(items, &Selection::default())) {
+            if let Ok(items) = read_items(&input, kind).and_then(|items| select(items, &Selection::default())) {
                 for item in items {
                     prop_assert!(serde_json::from_str::<Value>(item.data.get()).is_ok());
                     prop_assert!(!item.data.get().contains(['\n', '\r']));

@@ -9,7 +9,7 @@ pub(super) fn rules() -> impl Strategy<Value = OnConflict> {
 }
 
 fn by_agent() -> OnConflict {
-    OnConflict::resolve("claude", crate::diagnostic::Span::default()).unwrap()
+    OnConflict::resolve_with("claude", crate::diagnostic::Span::default()).unwrap()
 }
 
 impl JobHarness {
@@ -152,7 +152,7 @@ fn a_conflict_is_taken_up_again_where_it_was_left() {
     let mut world = world(by_agent(), 1, &fates);
     assert_eq!(world.run(usize::MAX), None, "the answer never comes");
     let map = world.job.map.as_ref().unwrap();
-    assert_eq!((map.under_way(), map.merging().len()), (1, 0));
+    assert_eq!((map.in_flight(), map.merging().len()), (1, 0));
     // Whoever takes the job up again has the conflict resolved, not the item done again.
     let resumed = Event::JobResumed {
         version: "0".into(),

@@ -287,7 +287,8 @@ fn waiting_grows_when_nobody_says_how_long() {
             elapsed_ms: 0,
             commits: 0,
         };
-        let event = super::super::spending::limited(&world.job, limit, None, surroundings).unwrap();
+        let event =
+            super::super::spending::quota_paused(&world.job, limit, None, surroundings).unwrap();
         world.write(event.into());
         let until = world.job.quota.as_ref().unwrap().until.unwrap();
         waits.push(until.duration_since(world.now).as_secs() / 60);

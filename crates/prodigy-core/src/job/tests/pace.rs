@@ -48,7 +48,7 @@ fn stopped(world: &JobHarness) -> Vec<String> {
         let AbortedCause { pattern, untried, why, .. } = stopped;
         format!("{untried} of {pattern}: {why:?}")
     };
-    world.replays.stopped().map(show).collect()
+    world.replays.aborted().map(show).collect()
 }
 
 #[test]
@@ -178,7 +178,7 @@ proptest! {
                 prop_assert!(gap.unsigned_abs() >= rate.interval());
             }
         }
-        let untried: u32 = world.replays.stopped().map(|stopped| stopped.untried).sum();
+        let untried: u32 = world.replays.aborted().map(|stopped| stopped.untried).sum();
         let tried = u32::try_from(claims.len()).unwrap();
         let refused = u32::try_from(refused.iter().filter(|at| **at < items).count()).unwrap();
         prop_assert!(tried + untried <= items);

@@ -15,7 +15,7 @@ pub(super) fn asked(
     let dead = |at: &&u32| map.item(**at).is_some_and(|item| item.stage == ItemStage::DeadLettered);
     let wanted: Vec<_> = chosen.iter().filter(dead).map(|at| (*at, cause(world, *at))).collect();
     let mut replays = ReplayScheduler::new(only, "somebody".into(), None, velocity);
-    replays.want(wanted.iter().map(|(at, cause)| (*at, &*cause.hash, &*cause.pattern)));
+    replays.add(wanted.iter().map(|(at, cause)| (*at, &*cause.hash, &*cause.pattern)));
     world.replays = replays;
     let is_over = world.job.phases_done.contains(&PhaseName::Map);
     let reopened = (is_over && !wanted.is_empty())
@@ -224,9 +224,9 @@ fn unfinished_items_wait_while_dead_letters_are_replayed() {
 #[test]
 fn a_resumed_job_replays_unasked_until_only_the_merge_is_left() {
     let mut world = dead(3, plain());
-    assert!(!world.job.replays_unasked(), "the job is over");
+    assert!(!world.job.allows_auto_replay(), "the job is over");
     world.job.phases_done.truncate(3);
-    assert!(!world.job.replays_unasked(), "only the merge is left");
+    assert!(!world.job.allows_auto_replay(), "only the merge is left");
     world.job.phases_done.truncate(2);
-    assert!(world.job.replays_unasked());
+    assert!(world.job.allows_auto_replay());
 }

@@ -7,7 +7,7 @@ use crate::event::BudgetScope;
 fn under_way() -> JobHarness {
     let mut world = JobHarness::new(1, lenient(), vec![SimulatedOutcome::Hangs]);
     world.run(usize::MAX);
-    assert_eq!(world.job.map.as_ref().map(MapState::under_way), Some(1));
+    assert_eq!(world.job.map.as_ref().map(MapState::in_flight), Some(1));
     world
 }
 

@@ -44,7 +44,7 @@ proptest! {
     fn paths_agree_with_a_simple_walk(document in documents(), hops in prop::collection::vec("\\.[abc]|\\[\\*\\]|\\[0\\]|\\[-1\\]|\\[1:\\]", 0..5)) {
         let path = JsonPath::parse(&format!("${}", hops.concat())).unwrap();
         let text = raw(&serde_json::to_string_pretty(&document).unwrap());
-        let parts: Vec<Value> = path.parts(&text).unwrap().iter().map(|part| serde_json::from_str(part.get()).unwrap()).collect();
+        let parts: Vec<Value> = path.select(&text).unwrap().iter().map(|part| serde_json::from_str(part.get()).unwrap()).collect();
         if path.is_singular() {
             prop_assert!(parts.len() <= 1);
         }
@@ -61,7 +61,7 @@ proptest! {
             }
         }
         let text = raw(&document.to_string());
-        prop_assert_eq!(JsonPath::parse("$..*").unwrap().parts(&text).unwrap().len(), count(&document));
+        prop_assert_eq!(JsonPath::parse("$..*").unwrap().select(&text).unwrap().len(), count(&document));
     }
 
     #[test]
@@ -69,7 +69,7 @@ proptest! {
         match JsonPath::parse(&path) {
             Ok(read) => {
                 let document = raw(STORE);
-                prop_assert!(read.parts(&document).is_ok());
+                prop_assert!(read.select(&document).is_ok());
                 prop_assert_eq!(read.source(), path);
             }
             Err(fault) => prop_assert!(path.get(fault.range).is_some()),

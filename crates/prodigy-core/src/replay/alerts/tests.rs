@@ -43,7 +43,7 @@ fn vitals(all: &[SampleEntries]) -> DlqHealth {
     let mut vitals = DlqHealth::new(ago(0));
     for dead in all {
         for number in 0..dead.count {
-            vitals.take(&HealthSample {
+            vitals.add(&HealthSample {
                 owner: None,
                 job: &"job".parse().unwrap(),
                 item: &format!("item-{number:03}").parse().unwrap(),
@@ -69,7 +69,7 @@ fn record(
 }
 
 fn told(vitals: &DlqHealth) -> String {
-    let alerts = alerts(vitals, &AlertRules::usual());
+    let alerts = alerts(vitals, &AlertRules::recommended());
     let lines = alerts.iter().map(|one| format!("{}: {}", one.kind.name(), one.text));
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -105,7 +105,7 @@ fn denials_count_if_there_are_enough_decisions() {
     let of = |records: &[AuditRecord]| {
         let mut vitals = vitals(&[]);
         for record in records {
-            vitals.take_record(record);
+            vitals.add_audit_record(record);
         }
         vitals
     };
@@ -131,7 +131,7 @@ fn what_is_unknown_for_long_is_grave() {
     insta::assert_snapshot!(told(&vitals(&[unknown(10), unknown(31 * MINUTE + 7)])), @"unknown_commits: what `item-000` of job `job` changed outside has been unknown for 31m, longer than 30m; 2 in all");
     let closed = SampleEntries { status: EntryStatus::Resolved, ..unknown(HOUR) };
     assert_eq!(told(&vitals(&[closed])), "");
-    let grave: Vec<_> = AlertKind::ALL.iter().filter(|kind| kind.is_grave()).collect();
+    let grave: Vec<_> = AlertKind::ALL.iter().filter(|kind| kind.is_critical()).collect();
     assert_eq!(grave, [&AlertKind::UnknownCommits, &AlertKind::Audit]);
 }
 
@@ -160,7 +160,8 @@ fn an_entry_that_nobody_looks_at_is_told() {
 fn a_trail_that_is_broken_comes_first() {
     let mut vitals = vitals(&[SampleEntries { ago: 49 * HOUR, ..SampleEntries::default() }]);
     vitals.audit_fault = Some("broken at line 3".to_owned());
-    let kinds: Vec<_> = alerts(&vitals, &AlertRules::usual()).iter().map(|one| one.kind).collect();
+    let kinds: Vec<_> =
+        alerts(&vitals, &AlertRules::recommended()).iter().map(|one| one.kind).collect();
     assert_eq!(kinds, [AlertKind::Audit, AlertKind::Oldest]);
 }
 
@@ -174,9 +175,10 @@ fn what_no_rule_asks_for_is_not_told() {
         ..SampleEntries::default()
     };
     let mut vitals = vitals(&[everything, SampleEntries { ago: 100 * HOUR, ..everything }]);
-    vitals.take_record(&record(AuditOutcome::Denied, AuditAction::Replay, Some(9), 0));
+    vitals.add_audit_record(&record(AuditOutcome::Denied, AuditAction::Replay, Some(9), 0));
     assert_eq!(alerts(&vitals, &AlertRules::default()), []);
-    let kinds: Vec<_> = alerts(&vitals, &AlertRules::usual()).iter().map(|one| one.kind).collect();
+    let kinds: Vec<_> =
+        alerts(&vitals, &AlertRules::recommended()).iter().map(|one| one.kind).collect();
     assert_eq!(kinds.len(), 5);
     for kind in AlertKind::ALL {
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
@@ -185,7 +187,7 @@ fn what_no_rule_asks_for_is_not_told() {
 
 #[test]
 fn ages_and_shares_are_shown_as_people_say_them() {
-    let ages = [7, 59, 60, 125, 3 * 3600 + 59].map(|age| roughly(Duration::from_secs(age)));
+    let ages = [7, 59, 60, 125, 3 * 3600 + 59].map(|age| format_age(Duration::from_secs(age)));
     insta::assert_snapshot!(ages.join(" "), @"7s 59s 1m 2m 3h 00m");
-    insta::assert_snapshot!([0.0, 0.05, 0.052, 0.2, 1.0].map(percent).join(" "), @"0% 5% 5.2% 20% 100%");
+    insta::assert_snapshot!([0.0, 0.05, 0.052, 0.2, 1.0].map(format_percent).join(" "), @"0% 5% 5.2% 20% 100%");
 }

@@ -54,7 +54,7 @@ impl ApprovalScope {
         commit: &str,
         expires_at: Timestamp,
     ) -> Self {
-        let state = |effect: &Effect| (effect.key.clone(), effect.state.word().to_owned());
+        let state = |effect: &Effect| (effect.key.clone(), effect.state.as_str().to_owned());
         let receipts = entry
             .effects
             .iter()
@@ -82,7 +82,7 @@ impl ApprovalScope {
     pub fn digest(&self) -> String {
         // The first field keeps this apart from all else that is hashed.
         let shown = json!({ "prodigy_approval": 2, "shown": self });
-        format!("{DIGEST}{}", canonical::sha256(canonical::form(&shown).as_bytes()))
+        format!("{DIGEST}{}", canonical::sha256(canonical::canonical_json(&shown).as_bytes()))
     }
 }
 
@@ -91,7 +91,7 @@ fn action(ruling: &ReplayDecision<'_>) -> &'static str {
     match ruling.goal {
         Some(ReplayGoal::Adopt) => "adopt",
         // Whoever agrees to a replay has not agreed to lift a limit for it.
-        Some(ReplayGoal::Replay) if ruling.is_lifting() => "forced_replay",
+        Some(ReplayGoal::Replay) if ruling.lifts_limits() => "forced_replay",
         Some(ReplayGoal::Replay) => "replay",
         None => "nothing",
     }

@@ -74,7 +74,7 @@ fn ask_with(
     let distinct_from = ["ada@example.com".to_owned()];
     let rules = ApproverRules { members: Some(&members), distinct_from: &distinct_from, signed };
     let word = ApprovalResponse { expect, ..yes(by, IdentityKind::Asserted) };
-    may_say(Some(approval), &word, shown_now, &rules, at(1))
+    check_response(Some(approval), &word, shown_now, &rules, at(1))
 }
 
 fn yes(name: &str, identity: IdentityKind) -> ApprovalResponse<'_> {
@@ -115,7 +115,7 @@ fn every_reason_to_refuse_has_its_own_name_and_says_what_to_do() {
     let unsigned = ask_with(&requested(1), &shown(), &shown().digest(), grace, true).unwrap_err();
     let rules = ApproverRules { members: None, distinct_from: &[], signed: false };
     let word = yes(grace, IdentityKind::Signed);
-    let nothing = may_say(None, &word, &shown(), &rules, at(1)).unwrap_err();
+    let nothing = check_response(None, &word, &shown(), &rules, at(1)).unwrap_err();
     let bad = ApprovalError::BadSignature { why: "no principal matched".to_owned() };
     let all = [
         consumed, rejected, expired, twice, itself, stranger, policy, changed, other, unsigned,
@@ -144,7 +144,7 @@ fn without_a_group_anybody_else_may_approve() {
     let rules = ApproverRules { members: None, distinct_from: &distinct_from, signed: false };
     let ask = |name| {
         let word = yes(name, IdentityKind::Asserted);
-        may_say(Some(&requested(1)), &word, &shown(), &rules, at(1))
+        check_response(Some(&requested(1)), &word, &shown(), &rules, at(1))
     };
     assert_eq!(ask("eve"), Ok(()));
     assert_eq!(ask("ada").unwrap_err().code(), "self_approval");
@@ -154,13 +154,13 @@ fn without_a_group_anybody_else_may_approve() {
 fn a_group_without_members_lets_nobody_approve() {
     let rules = ApproverRules { members: Some(&[]), distinct_from: &[], signed: false };
     let word = yes("grace", IdentityKind::Signed);
-    let asked = may_say(Some(&requested(1)), &word, &shown(), &rules, at(1));
+    let asked = check_response(Some(&requested(1)), &word, &shown(), &rules, at(1));
     assert_eq!(asked.unwrap_err().code(), "no_members");
     // What was said before there was such a rule does not count either.
     let mut approval = requested(1);
     approval.grants.push(grant("grace", 1));
     let pending = Some(ApprovalState::Pending { granted: 0, needed: 1 });
-    assert_eq!(state(&approval, &shown().digest(), &rules, at(2)), pending);
+    assert_eq!(approval_state(&approval, &shown().digest(), &rules, at(2)), pending);
 }
 
 /// Returns a policy with a group, and a rule that names it.
@@ -168,8 +168,13 @@ fn policy_with(group: ApproverGroup) -> (ReplayPolicy, ReplayRule) {
     let groups = [("governance".to_owned(), group)].into();
     let (limits, velocity) =
         (crate::replay::ReplayLimits::default(), crate::replay::ReplayVelocity::default());
-    let policy =
-        ReplayPolicy::new(Vec::new(), limits, velocity, groups, crate::replay::AlertRules::usual());
+    let policy = ReplayPolicy::new(
+        Vec::new(),
+        limits,
+        velocity,
+        groups,
+        crate::replay::AlertRules::recommended(),
+    );
     let action = crate::replay::ReplayAction::RequireApproval;
     let mut rule = ReplayRule::new("ask", crate::replay::RuleMatch::default(), action);
     rule.approver_group = Some("governance".to_owned());
@@ -198,7 +203,7 @@ fn a_signed_approval_is_taken_where_signatures_are_wanted() {
     let members = ["grace".to_owned()];
     let rules = ApproverRules { members: Some(&members), distinct_from: &[], signed: true };
     let word = yes("grace", IdentityKind::Signed);
-    let asked = may_say(Some(&requested(1)), &word, &shown(), &rules, at(1));
+    let asked = check_response(Some(&requested(1)), &word, &shown(), &rules, at(1));
     assert_eq!(asked, Ok(()));
 }
 
@@ -206,13 +211,13 @@ fn a_signed_approval_is_taken_where_signatures_are_wanted() {
 fn an_approval_goes_from_pending_to_granted_and_ends() {
     let digest = shown().digest();
     let mut approval = requested(2);
-    let mut seen = vec![state(&approval, &digest, &ANYBODY, at(1))];
+    let mut seen = vec![approval_state(&approval, &digest, &ANYBODY, at(1))];
     approval.grants.push(grant("grace@example.com", 1));
     // One person is one person, however often and however written.
     approval.grants.push(grant("GRACE@example.com", 2));
-    seen.push(state(&approval, &digest, &ANYBODY, at(3)));
+    seen.push(approval_state(&approval, &digest, &ANYBODY, at(3)));
     approval.grants.push(grant("mary@example.com", 3));
-    seen.push(state(&approval, &digest, &ANYBODY, at(4)));
+    seen.push(approval_state(&approval, &digest, &ANYBODY, at(4)));
     assert_eq!(
         seen,
         [
@@ -221,17 +226,26 @@ fn an_approval_goes_from_pending_to_granted_and_ends() {
             Some(ApprovalState::Granted),
         ]
     );
-    assert_eq!(state(&approval, &digest, &ANYBODY, at(LATER - 1)), Some(ApprovalState::Granted));
-    assert_eq!(state(&approval, &digest, &ANYBODY, at(LATER)), Some(ApprovalState::Expired));
-    assert_eq!(state(&approval, "sha256:ff", &ANYBODY, at(4)), Some(ApprovalState::Void));
+    assert_eq!(
+        approval_state(&approval, &digest, &ANYBODY, at(LATER - 1)),
+        Some(ApprovalState::Granted)
+    );
+    assert_eq!(
+        approval_state(&approval, &digest, &ANYBODY, at(LATER)),
+        Some(ApprovalState::Expired)
+    );
+    assert_eq!(approval_state(&approval, "sha256:ff", &ANYBODY, at(4)), Some(ApprovalState::Void));
     let rejection = ApprovalRejection { by: "eve".to_owned(), reason: "no".to_owned(), at: at(5) };
     let rejected = Approval { rejection: Some(rejection), ..approval.clone() };
-    assert_eq!(state(&rejected, &digest, &ANYBODY, at(6)), Some(ApprovalState::Rejected));
-    assert_eq!(state(&rejected, &digest, &ANYBODY, at(LATER)), Some(ApprovalState::Rejected));
+    assert_eq!(approval_state(&rejected, &digest, &ANYBODY, at(6)), Some(ApprovalState::Rejected));
+    assert_eq!(
+        approval_state(&rejected, &digest, &ANYBODY, at(LATER)),
+        Some(ApprovalState::Rejected)
+    );
     // What was rejected is not there any more: somebody can be asked about what is.
-    assert_eq!(state(&rejected, "sha256:ff", &ANYBODY, at(6)), Some(ApprovalState::Void));
+    assert_eq!(approval_state(&rejected, "sha256:ff", &ANYBODY, at(6)), Some(ApprovalState::Void));
     let consumed = Approval { consumed: true, ..approval };
-    assert_eq!(state(&consumed, &digest, &ANYBODY, at(6)), None);
+    assert_eq!(approval_state(&consumed, &digest, &ANYBODY, at(6)), None);
 }
 
 #[test]
@@ -239,10 +253,10 @@ fn nobody_is_never_enough_and_late_words_do_not_count() {
     let digest = shown().digest();
     let nobody = requested(0);
     let pending = Some(ApprovalState::Pending { granted: 0, needed: 1 });
-    assert_eq!(state(&nobody, &digest, &ANYBODY, at(1)), pending);
+    assert_eq!(approval_state(&nobody, &digest, &ANYBODY, at(1)), pending);
     let mut late = requested(1);
     late.grants.push(grant("grace@example.com", LATER));
-    assert_eq!(state(&late, &digest, &ANYBODY, at(1)), pending);
+    assert_eq!(approval_state(&late, &digest, &ANYBODY, at(1)), pending);
 }
 
 #[test]
@@ -253,10 +267,13 @@ fn the_word_of_those_who_have_a_part_in_it_does_not_count() {
     let involved = ["Mary@example.com ".to_owned()];
     let rules = ApproverRules { distinct_from: &involved, ..ANYBODY };
     let pending = Some(ApprovalState::Pending { granted: 1, needed: 2 });
-    assert_eq!(state(&approval, &digest, &rules, at(2)), pending);
+    assert_eq!(approval_state(&approval, &digest, &rules, at(2)), pending);
     approval.grants.push(grant("mary@example.com", 2));
-    assert_eq!(state(&approval, &digest, &ANYBODY, at(3)), Some(ApprovalState::Granted));
-    assert_eq!(state(&approval, &digest, &rules, at(3)), Some(ApprovalState::SelfApproval));
+    assert_eq!(approval_state(&approval, &digest, &ANYBODY, at(3)), Some(ApprovalState::Granted));
+    assert_eq!(
+        approval_state(&approval, &digest, &rules, at(3)),
+        Some(ApprovalState::SelfApproval)
+    );
 }
 
 #[test]
@@ -266,7 +283,7 @@ fn a_group_says_who_has_a_part_in_it() {
         ..ApproverGroup::default()
     };
     let names = |parties: &[ReplayRole], submitter| {
-        involved(&group(parties), submitter, &["ben", "carol"]).join(" ")
+        involved_people(&group(parties), submitter, &["ben", "carol"]).join(" ")
     };
     assert_eq!(names(&[], Some("ann")), "");
     assert_eq!(names(&[ReplayRole::Submitter], Some("ann")), "ann");
@@ -286,7 +303,8 @@ fn who_has_a_part_in_it_may_be_against_it_and_a_stranger_may_not() {
     let rules = ApproverRules::of(&policy, &rule, &involved);
     let say = |approval: &Approval, name, identity| {
         let word = ApprovalResponse { vote: Vote::Reject, ..yes(name, identity) };
-        may_say(Some(approval), &word, &shown(), &rules, at(1)).map_err(|refusal| refusal.code())
+        check_response(Some(approval), &word, &shown(), &rules, at(1))
+            .map_err(|refusal| refusal.code())
     };
     let mut approval = requested(2);
     assert_eq!(say(&approval, "ada", IdentityKind::Signed), Ok(()));
@@ -299,7 +317,7 @@ fn who_has_a_part_in_it_may_be_against_it_and_a_stranger_may_not() {
 
 #[test]
 fn a_digest_is_named_by_enough_of_its_first_digits() {
-    let is_meant = |text: &str| is_meant(text, DIGEST_SHOWN);
+    let is_meant = |text: &str| matches_digest(text, DIGEST_SHOWN);
     assert!(is_meant(DIGEST_SHOWN) && is_meant("sha256:8c37626bb096"));
     assert!(is_meant("sha256:8C37626BB096F6"));
     for other in [
@@ -318,7 +336,7 @@ fn a_digest_is_named_by_enough_of_its_first_digits() {
 
 #[test]
 fn a_yes_is_not_a_no_for_who_signs() {
-    insta::assert_snapshot!(Vote::Approve.text("sha256:aa") + &Vote::Reject.text("sha256:aa"), @"
+    insta::assert_snapshot!(Vote::Approve.signed_text("sha256:aa") + &Vote::Reject.signed_text("sha256:aa"), @"
     prodigy approve sha256:aa
     prodigy reject sha256:aa
     ");
@@ -378,7 +396,7 @@ proptest! {
         prop_assert_ne!(other.digest(), shown().digest());
         let mut approval = requested(1);
         approval.grants.push(grant("grace@example.com", 1));
-        prop_assert_eq!(state(&approval, &other.digest(), &ANYBODY, at(2)), Some(ApprovalState::Void));
+        prop_assert_eq!(approval_state(&approval, &other.digest(), &ANYBODY, at(2)), Some(ApprovalState::Void));
         let asked = ask_with(&requested(1), &other, &shown().digest(), "grace@example.com", false);
         let code = if field == 14 { "policy_mismatch" } else { "digest_mismatch" };
         prop_assert_eq!(asked.unwrap_err().code(), code);
@@ -400,6 +418,6 @@ proptest! {
         } else {
             ApprovalState::Pending { granted, needed: needed.max(1) }
         };
-        prop_assert_eq!(state(&approval, &shown().digest(), &ANYBODY, at(100)), Some(expected));
+        prop_assert_eq!(approval_state(&approval, &shown().digest(), &ANYBODY, at(100)), Some(expected));
     }
 }

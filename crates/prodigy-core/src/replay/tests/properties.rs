@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::replay::{ApprovalState, ReplayBackoff, ReplayLimits, ReplayVerdict, decide};
+use crate::replay::{ApprovalState, ReplayBackoff, ReplayLimits, ReplayVerdict, evaluate};
 use ReplayAction::{
     Adopt, AutoReplay, CheckThenReplay, ManualReview, Never, Quarantine, RequireApproval,
 };
@@ -156,7 +156,8 @@ prop_compose! {
 fn verdict(policy: &ReplayPolicy, facts: &Facts, asked: ReplayTrigger) -> ReplayVerdict {
     let Facts { subject, counters, is_running } = facts;
     let (counters, is_running) = (*counters, *is_running);
-    decide(subject, &EvaluationContext { policy, counters, asked, now: now(), is_running }).verdict
+    evaluate(subject, &EvaluationContext { policy, counters, asked, now: now(), is_running })
+        .verdict
 }
 
 /// The actions that allow no replay that `action` forbids, whoever asks.
@@ -260,12 +261,12 @@ proptest! {
     #[test]
     fn the_first_rule_that_matches_decides(policy in any_policy(), facts in any_facts()) {
         let subject = &facts.subject;
-        let ruling = decide(subject, &situation(&policy));
+        let ruling = evaluate(subject, &situation(&policy));
         let first = policy.rules.iter().position(|rule| rule.matches.is_match(subject)).unwrap();
         prop_assert_eq!(&ruling.rule.name, &format!("rule {}", first + 1));
         let mut without = policy.clone();
         without.rules.truncate(first + 1);
-        let alone = decide(subject, &situation(&without));
+        let alone = evaluate(subject, &situation(&without));
         prop_assert_eq!(alone.verdict, ruling.verdict);
         prop_assert_eq!(alone.explain(), ruling.explain());
     }
@@ -300,7 +301,7 @@ proptest! {
     ) {
         let Facts { subject, counters, is_running } = facts;
         let situation = EvaluationContext { policy: &policy, counters, asked, now: now(), is_running };
-        let ruling = decide(&subject, &situation);
+        let ruling = evaluate(&subject, &situation);
         let why = ruling.explain();
         prop_assert!((1..=8).contains(&why.len()), "{:?}", why);
         for sentence in why {

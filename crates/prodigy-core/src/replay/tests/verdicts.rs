@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, num::NonZeroU32};
 use super::*;
 use crate::effect::{Effect, EffectLedger, EffectState};
 use crate::replay::{
-    ApprovalState, ApproverGroup, NextAction, ReplayBackoff, ReplayLimits, ReplayVerdict, decide,
+    ApprovalState, ApproverGroup, NextAction, ReplayBackoff, ReplayLimits, ReplayVerdict, evaluate,
 };
 use ReplayAction::{
     Adopt, AutoReplay, CheckThenReplay, ManualReview, Never, Quarantine, RequireApproval,
@@ -14,9 +14,9 @@ use {CommitState as State, EffectEvidence as Evidence};
 
 /// Shows a ruling: the verdict, what it needs, and why.
 fn ruled(subject: &EntryFacts<'_>, situation: &EvaluationContext<'_>) -> String {
-    let ruling = decide(subject, situation);
+    let ruling = evaluate(subject, situation);
     assert_eq!(ruling.snapshot, situation.policy.snapshot());
-    assert_eq!(ruling, decide(subject, situation), "the same facts give the same ruling");
+    assert_eq!(ruling, evaluate(subject, situation), "the same facts give the same ruling");
     let needs = ruling.needs.map_or("nothing".to_owned(), |needs| format!("{needs:?}"));
     let why = ruling.explain().join("\n  ");
     format!("{:?}, needs {needs}\n  {why}", ruling.verdict)
@@ -165,7 +165,9 @@ fn of_several_effects_the_one_that_least_is_known_of_counts() {
         EffectState::Absent,
     ];
     let evidence = |states: &[EffectState]| {
-        EffectEvidence::of(&EffectLedger::of(states.iter().copied().map(effect).collect()))
+        EffectEvidence::from_ledger(&EffectLedger::from_effects(
+            states.iter().copied().map(effect).collect(),
+        ))
     };
     assert_eq!(evidence(&states), Evidence::Indeterminate);
     assert_eq!(evidence(&states[1..]), Evidence::Partial);
@@ -175,7 +177,10 @@ fn of_several_effects_the_one_that_least_is_known_of_counts() {
     assert_eq!(evidence(&[EffectState::Compensated]), Evidence::Absent);
     assert_eq!(evidence(&[]), Evidence::None);
     let harmless = Effect { idempotent: true, ..effect(EffectState::Prepared) };
-    assert_eq!(EffectEvidence::of(&EffectLedger::of(vec![harmless])), Evidence::None);
+    assert_eq!(
+        EffectEvidence::from_ledger(&EffectLedger::from_effects(vec![harmless])),
+        Evidence::None
+    );
 }
 
 #[test]
@@ -260,7 +265,7 @@ fn what_is_committed_is_only_adopted_if_the_rule_would_have_replayed_it() {
         let mut subject = subject(ReasonCode::Timeout);
         subject.commit_state = CommitState::Committed;
         subject.replays = 7;
-        decide(&subject, &situation(&policy)).verdict
+        evaluate(&subject, &situation(&policy)).verdict
     };
     assert_eq!(verdict(AutoReplay), ReplayVerdict::Adopt);
     assert_eq!(verdict(Adopt), ReplayVerdict::Adopt);
@@ -550,17 +555,17 @@ fn the_moment_from_which_it_may_be_replayed_is_known_before_and_after() {
     let mut subject = subject(ReasonCode::Timeout);
     subject.replays = 1;
     let until = now().checked_add(std::time::Duration::from_secs(30)).unwrap();
-    let ruling = decide(&subject, &situation(&policy));
+    let ruling = evaluate(&subject, &situation(&policy));
     assert_eq!(
         (ruling.verdict, ruling.needs),
         (ReplayVerdict::Later, Some(NextAction::Wait(until)))
     );
     assert_eq!(ruling.not_before, Some(until));
     let later = EvaluationContext { now: until, ..situation(&policy) };
-    let ruling = decide(&subject, &later);
+    let ruling = evaluate(&subject, &later);
     assert_eq!((ruling.verdict, ruling.not_before), (ReplayVerdict::Replay, Some(until)));
     subject.last_attempt = Timestamp::MAX;
-    assert_eq!(decide(&subject, &later).not_before, Some(Timestamp::MAX));
+    assert_eq!(evaluate(&subject, &later).not_before, Some(Timestamp::MAX));
 }
 
 #[test]
@@ -568,17 +573,17 @@ fn every_reason_code_has_a_rule_that_does_what_the_table_says() {
     let policy = ReplayPolicy::builtin();
     let row = |kind: &ReasonCode| {
         let subject = subject(*kind);
-        let first = decide(&subject, &situation(policy));
+        let first = evaluate(&subject, &situation(policy));
         let again = EntryFacts { replays: 1, ..subject };
-        let asked = decide(&again, &situation(policy)).verdict;
+        let asked = evaluate(&again, &situation(policy)).verdict;
         assert_eq!(asked, first.verdict, "who asks is bound by a policy of their own only");
         let unasked = EvaluationContext { asked: ReplayTrigger::Unasked, ..situation(policy) };
-        let again = decide(&again, &unasked).verdict;
+        let again = evaluate(&again, &unasked).verdict;
         assert_eq!(first.rule.name, format!("built-in:{kind}"));
         format!(
             "{:<24} {:<17} {:?}, then {again:?}",
             kind.code(),
-            first.rule.action.word(),
+            first.rule.action.as_str(),
             first.verdict
         )
     };

@@ -17,23 +17,23 @@ impl ShellScanner<'_> {
     pub(super) fn dollar(&mut self, quoting: Quoting, word: &mut ShellWord) {
         let rest = self.rest();
         if rest.starts_with("$${") {
-            self.found.escape(self.pos);
+            self.found.add_escape(self.pos);
             self.pos += 1;
             self.parameter(quoting, word);
         } else if rest.starts_with("${") {
-            match reference::owner(self.source, self.pos, self.names) {
+            match reference::expansion_owner(self.source, self.pos, self.names) {
                 ExpansionOwner::Template => self.reference(quoting, word),
                 ExpansionOwner::Shell => self.parameter(quoting, word),
                 ExpansionOwner::Nobody(fault) => {
                     self.pos = fault.range.end.max(self.pos + 2);
-                    self.found.fault(fault);
-                    word.push_unknown();
+                    self.found.add_error(fault);
+                    word.push_dynamic();
                 }
             }
         } else if rest.starts_with("$((") && self.is_arithmetic(3) {
             self.pos += 3;
             self.arithmetic();
-            word.push_unknown();
+            word.push_dynamic();
         } else if self.eat("$(") {
             let output = self.substitution();
             word.push_variable(&output);
@@ -45,7 +45,7 @@ impl ShellScanner<'_> {
             self.double(word);
         } else if self.eat("$[") {
             self.subscript();
-            word.push_unknown();
+            word.push_dynamic();
         } else {
             self.plain_parameter(quoting, word);
         }
@@ -73,22 +73,28 @@ impl ShellScanner<'_> {
                 let rest = self.rest();
                 let name = rest.split(|c| !is_part(c)).next().unwrap_or_default();
                 self.pos += name.len();
-                self.variable(name, start, quoting, word);
+                self.note_variable_use(name, start, quoting, word);
             }
             Some(first) if first.is_ascii_digit() || "@*".contains(first) => {
                 self.pos += 1;
-                self.variable(ARGUMENTS, start, quoting, word);
+                self.note_variable_use(ARGUMENTS, start, quoting, word);
             }
             Some(first) if "#?$!-".contains(first) => {
                 self.pos += 1;
-                word.push_unknown();
+                word.push_dynamic();
             }
             Some(_) | None => word.text.push('$'),
         }
     }
 
     /// Notes the use of a variable that was just read.
-    fn variable(&mut self, name: &str, start: usize, quoting: Quoting, word: &mut ShellWord) {
+    fn note_variable_use(
+        &mut self,
+        name: &str,
+        start: usize,
+        quoting: Quoting,
+        word: &mut ShellWord,
+    ) {
         word.push_variable(name);
         let is_split = quoting == Quoting::None;
         self.found.variables.note_use(name, start..self.pos, is_split);
@@ -106,11 +112,11 @@ impl ShellScanner<'_> {
     fn subscript(&mut self) {
         let start = self.pos;
         self.skip_to(']', IN_SUBSCRIPT);
-        self.evaluated(start..self.pos);
+        self.note_arithmetic(start..self.pos);
     }
 
     /// Notes that a stretch of the script is evaluated as arithmetic.
-    pub(super) fn evaluated(&mut self, range: std::ops::Range<usize>) {
+    pub(super) fn note_arithmetic(&mut self, range: std::ops::Range<usize>) {
         let source = self.source;
         self.found.variables.demand_numbers(source.get(range).unwrap_or_default());
     }
@@ -141,17 +147,17 @@ impl ShellScanner<'_> {
             .strip_prefix(':')
             .is_some_and(|offset| !offset.starts_with(['-', '=', '+', '?']));
         if assigns {
-            rules::assigned(&mut self.found, name, operand..self.pos, &carried);
+            rules::check_assignment(&mut self.found, name, operand..self.pos, &carried);
         }
         if is_counted {
-            word.push_unknown();
+            word.push_dynamic();
             return;
         }
         let is_argument = name.starts_with(|c: char| c.is_ascii_digit() || "@*".contains(c));
-        self.variable(if is_argument { ARGUMENTS } else { name }, opening, quoting, word);
+        self.note_variable_use(if is_argument { ARGUMENTS } else { name }, opening, quoting, word);
         word.carried.extend(&carried);
         if is_slice {
-            self.evaluated(operand..self.pos);
+            self.note_arithmetic(operand..self.pos);
         }
         if (is_indirect && !is_keys) || operator.starts_with("@P}") {
             self.found.variables.refuse(&(opening..self.pos), INDIRECT);
@@ -180,7 +186,7 @@ impl ShellScanner<'_> {
 
     /// Reads the operand of `${name…}` and its closing brace.
     fn operand(&mut self, outer: Quoting, inner: Quoting) -> CarriedValues {
-        let mut word = ShellWord::at(self.pos);
+        let mut word = ShellWord::starting_at(self.pos);
         while let Some(next) = self.peek() {
             match next {
                 '}' => {
@@ -208,7 +214,8 @@ impl ShellScanner<'_> {
             }
         }
         word.range.end = self.pos;
-        self.found.forbid_words(&word, "has the filter `words` inside a `${…}` of the shell");
+        self.found
+            .refuse_words_filter(&word, "has the filter `words` inside a `${…}` of the shell");
         word.carried
     }
 
@@ -234,7 +241,7 @@ impl ShellScanner<'_> {
     pub(super) fn arithmetic(&mut self) {
         let start = self.pos;
         self.nested(|scanner| {
-            let mut word = ShellWord::at(scanner.pos);
+            let mut word = ShellWord::starting_at(scanner.pos);
             let mut depth = 0_usize;
             while let Some(next) = scanner.peek() {
                 match next {
@@ -260,12 +267,12 @@ impl ShellScanner<'_> {
                 }
             }
             word.range.end = scanner.pos;
-            scanner.found.forbid_words(&word, "has the filter `words` inside arithmetic");
+            scanner.found.refuse_words_filter(&word, "has the filter `words` inside arithmetic");
             for output in word.carried.variables.iter().filter(|name| name.starts_with('$')) {
                 scanner.found.variables.demand(output, ValueConstraint::NumberInVariable);
             }
         });
-        self.evaluated(start..self.pos);
+        self.note_arithmetic(start..self.pos);
     }
 
     /// Reads text between backticks.

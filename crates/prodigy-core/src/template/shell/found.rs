@@ -45,7 +45,7 @@ pub(in crate::template) enum ValueConstraint {
 
 impl ValueConstraint {
     /// Returns what is wrong with a value.
-    pub(in crate::template) fn problem(self, text: &str) -> Option<&'static str> {
+    pub(in crate::template) fn violation(self, text: &str) -> Option<&'static str> {
         let (holds, problem) = match self {
             Self::Integer => {
                 (is_integer(text), "is not a whole number, and only those can stand in arithmetic")
@@ -155,7 +155,7 @@ pub(super) struct ScriptAnalysis {
 }
 
 impl ScriptAnalysis {
-    pub(super) fn fault(&mut self, fault: ParseError) {
+    pub(super) fn add_error(&mut self, fault: ParseError) {
         self.faults.push(fault);
     }
 
@@ -165,12 +165,12 @@ impl ScriptAnalysis {
         self.unreadable_from.get_or_insert(at);
     }
 
-    pub(super) fn escape(&mut self, at: usize) {
+    pub(super) fn add_escape(&mut self, at: usize) {
         self.escapes.push(at);
     }
 
     /// Adds a reference and returns its number.
-    pub(super) fn add(&mut self, reference: VarReference, quoting: Quoting) -> usize {
+    pub(super) fn add_reference(&mut self, reference: VarReference, quoting: Quoting) -> usize {
         let range = reference.range();
         let known = self.slots.iter().position(|slot| slot.reference.is_same_value(&reference));
         let slot = known.unwrap_or(self.slots.len());
@@ -189,7 +189,7 @@ impl ScriptAnalysis {
         if let Quoting::Refused(refusal) = quoting {
             self.refuse(range, refusal);
         } else if quoting == Quoting::Arithmetic {
-            self.require_of(number, ValueConstraint::Integer);
+            self.constrain_reference(number, ValueConstraint::Integer);
         } else if quoting != Quoting::None {
             self.forbid_words_filter(number, IN_QUOTES);
         }
@@ -226,7 +226,7 @@ impl ScriptAnalysis {
     }
 
     /// Refuses the references of a word that may become several words.
-    pub(super) fn forbid_words(&mut self, word: &ShellWord, reason: &'static str) {
+    pub(super) fn refuse_words_filter(&mut self, word: &ShellWord, reason: &'static str) {
         for number in &word.references {
             self.forbid_words_filter(*number, reason);
         }
@@ -256,7 +256,7 @@ impl ScriptAnalysis {
             let Some(found) = self.occurrences.get_mut(number) else { continue };
             found.refused = true;
             let Some(slot) = self.slots.get(found.slot) else { continue };
-            let reference = format!("${{{}}}", slot.reference.spelled());
+            let reference = format!("${{{}}}", slot.reference.path_text());
             let opening = reference.trim_end_matches('}');
             self.faults.push(ParseError {
                 range: found.range.clone(),
@@ -281,7 +281,7 @@ impl ScriptAnalysis {
             return;
         }
         let ForbiddenUse { name, range, reason, help, .. } = found;
-        let reference = format!("${{{}}}", slot.reference.spelled());
+        let reference = format!("${{{}}}", slot.reference.path_text());
         let opening = reference.trim_end_matches('}');
         let holder = match name.as_str() {
             "@" => "an argument".to_owned(),
@@ -296,9 +296,9 @@ impl ScriptAnalysis {
     }
 
     /// Demands something of every value that stands directly in a word.
-    pub(super) fn require(&mut self, word: &ShellWord, check: ValueConstraint) {
+    pub(super) fn constrain(&mut self, word: &ShellWord, check: ValueConstraint) {
         for number in &word.references {
-            self.require_of(*number, check);
+            self.constrain_reference(*number, check);
         }
         for name in &word.carried.variables {
             self.variables.demand(name, check);
@@ -306,7 +306,7 @@ impl ScriptAnalysis {
     }
 
     /// Demands something of the value of one reference.
-    pub(super) fn require_of(&mut self, number: usize, check: ValueConstraint) {
+    pub(super) fn constrain_reference(&mut self, number: usize, check: ValueConstraint) {
         let Some(found) = self.occurrences.get(number) else { return };
         if let Some(slot) = self.slots.get_mut(found.slot)
             && slot.reference.shell_filter() != Some(TemplateFilter::Raw)
@@ -323,7 +323,7 @@ impl ScriptAnalysis {
 
     /// Cuts the script into pieces.
     pub(super) fn finish(mut self, source: &str) -> Result<ScannedScript, Vec<ParseError>> {
-        for range in self.variables.evaluated() {
+        for range in self.variables.evaluated_ranges() {
             self.refuse(range, EVALUATED);
         }
         if let Some(at) = self.unreadable_from {
@@ -332,9 +332,9 @@ impl ScriptAnalysis {
         if self.occurrences.is_empty() {
             self.variables = ShellVariables::default();
         }
-        let (demanded, refused) = std::mem::take(&mut self.variables).follow();
+        let (demanded, refused) = std::mem::take(&mut self.variables).resolve();
         for (number, check) in demanded {
-            self.require_of(number, check);
+            self.constrain_reference(number, check);
         }
         for found in refused {
             self.refuse_use(found);

@@ -78,7 +78,7 @@ impl ShellScanner<'_> {
             own_stdin: false,
         };
         loop {
-            self.blanks();
+            self.skip_blanks();
             let Some(next) = self.peek() else {
                 self.finish(&mut list);
                 return true;
@@ -155,7 +155,7 @@ impl ShellScanner<'_> {
             self.found.variables.note_function(&name.text);
             self.found.refuse(name.range, AS_NAME);
         }
-        self.blanks();
+        self.skip_blanks();
         self.eat(")");
     }
 
@@ -183,7 +183,7 @@ impl ShellScanner<'_> {
             "if" | "while" | "until" | "{" => list.open += 1,
             "then" | "elif" | "else" | "do" | "!" => {}
             "time" => {
-                self.blanks();
+                self.skip_blanks();
                 self.eat("-p");
             }
             "fi" | "done" | "}" => list.open = list.open.saturating_sub(1),
@@ -199,11 +199,11 @@ impl ShellScanner<'_> {
                 return TokenFlow::Return { after_esac: true };
             }
             "function" => {
-                self.blanks();
+                self.skip_blanks();
                 let name = self.word();
                 self.found.variables.note_function(&name.text);
                 self.found.refuse(name.range, AS_NAME);
-                self.blanks();
+                self.skip_blanks();
                 self.eat("()");
             }
             "[[" => self.conditional(),
@@ -214,14 +214,14 @@ impl ShellScanner<'_> {
 
     /// Reads `NAME in words` after `for`.
     fn loop_head(&mut self) {
-        self.blanks();
+        self.skip_blanks();
         if self.eat("((") {
             self.arithmetic();
             return;
         }
         let name = self.word();
         self.found.refuse(name.range.clone(), AS_NAME);
-        self.blank_lines();
+        self.skip_blank_lines();
         let before = self.pos;
         if !self.word().is_keyword("in") {
             self.pos = before;
@@ -233,30 +233,30 @@ impl ShellScanner<'_> {
         let start = self.pos;
         let mut carried = CarriedValues::default();
         loop {
-            self.blanks();
+            self.skip_blanks();
             let word = self.word();
             if word.range.is_empty() {
                 break;
             }
             carried.extend(&word.carried);
         }
-        rules::assigned(&mut self.found, &name.text, start..self.pos, &carried);
+        rules::check_assignment(&mut self.found, &name.text, start..self.pos, &carried);
     }
 
     /// Reads a `case` after its first word.
     fn case(&mut self) {
-        self.blanks();
+        self.skip_blanks();
         let subject = self.word();
-        self.found.forbid_words(&subject, IN_CASE);
-        self.blank_lines();
+        self.found.refuse_words_filter(&subject, IN_CASE);
+        self.skip_blank_lines();
         self.word();
         loop {
-            self.blank_lines();
+            self.skip_blank_lines();
             let parenthesis = self.eat("(");
-            self.blanks();
+            self.skip_blanks();
             let pattern = self.word();
             let over = self.peek().is_none() || (!parenthesis && pattern.is_keyword("esac"));
-            self.found.forbid_words(&pattern, IN_CASE);
+            self.found.refuse_words_filter(&pattern, IN_CASE);
             if over {
                 return;
             }
@@ -268,7 +268,7 @@ impl ShellScanner<'_> {
                 if pattern.range.is_empty() {
                     self.pos += next.len_utf8();
                 }
-                self.found.forbid_words(&pattern, IN_CASE);
+                self.found.refuse_words_filter(&pattern, IN_CASE);
             }
             if self.list(ListEnd::CaseItem) {
                 return;
@@ -292,7 +292,7 @@ impl ShellScanner<'_> {
                 word.text.push(next);
                 self.pos += next.len_utf8();
             }
-            self.found.forbid_words(&word, "has the filter `words` inside `[[ ]]`");
+            self.found.refuse_words_filter(&word, "has the filter `words` inside `[[ ]]`");
             words.push(word);
         }
         for (number, word) in words.iter().enumerate() {
@@ -302,9 +302,9 @@ impl ShellScanner<'_> {
                 let before = number.checked_sub(1).and_then(|before| words.get(before));
                 for side in [before, after].into_iter().flatten() {
                     for number in &side.references {
-                        self.found.require_of(*number, ValueConstraint::Integer);
+                        self.found.constrain_reference(*number, ValueConstraint::Integer);
                     }
-                    special::evaluated(&mut self.found, side);
+                    special::require_numbers(&mut self.found, side);
                 }
             } else if matches!(word.text.as_str(), "-v" | "-R")
                 && let Some(name) = after
@@ -318,9 +318,9 @@ impl ShellScanner<'_> {
     fn redirection(&mut self, list: &mut CommandList) {
         list.own_stdin |= self.peek() == Some('<');
         if self.eat("<<<") {
-            self.blanks();
+            self.skip_blanks();
             let word = self.word();
-            self.found.forbid_words(&word, IN_REDIRECTION);
+            self.found.refuse_words_filter(&word, IN_REDIRECTION);
             self.found.variables.note_document(&word.carried);
             list.here_strings.push(word);
         } else if self.eat("<<-") {
@@ -330,9 +330,9 @@ impl ShellScanner<'_> {
         } else {
             self.pos += 1;
             while self.eat(">") || self.eat("&") || self.eat("|") {}
-            self.blanks();
+            self.skip_blanks();
             let word = self.word();
-            self.found.forbid_words(&word, IN_REDIRECTION);
+            self.found.refuse_words_filter(&word, IN_REDIRECTION);
         }
     }
 
@@ -352,7 +352,7 @@ impl ShellScanner<'_> {
         let words = std::mem::take(&mut list.words);
         let here_strings = std::mem::take(&mut list.here_strings);
         let own_stdin = std::mem::take(&mut list.own_stdin);
-        let reads_program = rules::simple_command(&mut self.found, &words);
+        let reads_program = rules::check_simple_command(&mut self.found, &words);
         if reads_program && !own_stdin {
             self.feed.is_read = true;
             let start = words.first().map_or(self.pos, |word| word.range.start);

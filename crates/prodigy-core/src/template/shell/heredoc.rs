@@ -22,7 +22,7 @@ impl ShellScanner<'_> {
     /// Reads the delimiter after `<<` or `<<-`.
     pub(super) fn announce_heredoc(&mut self, strip_tabs: bool) {
         let at = self.pos;
-        self.blanks();
+        self.skip_blanks();
         let word = self.word();
         self.found.refuse(
             word.range,
@@ -51,7 +51,7 @@ impl ShellScanner<'_> {
         let start = self.pos;
         let end = self.body_end(pending);
         let quoting = if pending.quoted { Quoting::Refused(IN_QUOTED) } else { Quoting::Here };
-        let mut word = ShellWord::at(start);
+        let mut word = ShellWord::starting_at(start);
         while self.pos < end.0 {
             let Some(next) = self.peek() else { break };
             match next {

@@ -5,13 +5,13 @@ use std::slice::Iter;
 use super::{
     found::{PlacementError, ScriptAnalysis},
     options::{ArgumentKind, OptionArgument},
-    rules::{AS_OPTION, guard_dash, guard_split},
+    rules::{AS_OPTION, forbid_leading_dash, guard_split},
     tools::{INTERPRETERS, Interpreter, OperandKind},
     word::ShellWord,
 };
 
 /// Finds an interpreter; `python3.12` is `python`.
-pub(super) fn interpreter(name: &str) -> Option<&'static Interpreter> {
+pub(super) fn find_interpreter(name: &str) -> Option<&'static Interpreter> {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     INTERPRETERS.iter().find(|known| known.names.contains(&name) || known.names.contains(&plain))
 }
@@ -19,7 +19,7 @@ pub(super) fn interpreter(name: &str) -> Option<&'static Interpreter> {
 /// Checks the arguments of a program that reads program text.
 ///
 /// Returns whether it runs what it reads on standard input.
-pub(super) fn interpreted(
+pub(super) fn check_interpreter(
     found: &mut ScriptAnalysis,
     name: &str,
     known: &Interpreter,
@@ -50,7 +50,7 @@ pub(super) fn interpreted(
             continue;
         }
         let kind =
-            if reading.ended { ArgumentKind::Operand } else { known.options.read(&word.text) };
+            if reading.ended { ArgumentKind::Operand } else { known.options.classify(&word.text) };
         let is_over = match kind {
             ArgumentKind::Flag | ArgumentKind::Attached(_) | ArgumentKind::Next(_)
                 if known.names.contains(&"sh") =>
@@ -154,7 +154,7 @@ impl ArgumentReader<'_> {
             OptionArgument::File => self.refuse_file(word),
             OptionArgument::Value | OptionArgument::Pair => {}
         }
-        self.found.forbid_words(word, "has the filter `words` after an option");
+        self.found.refuse_words_filter(word, "has the filter `words` after an option");
     }
 
     fn values(&mut self, words: &mut Iter<'_, ShellWord>, takes: OptionArgument) {
@@ -210,7 +210,7 @@ impl ArgumentReader<'_> {
             self.refuse_file(word);
             self.has_program = true;
         } else if self.known.guard_dash && !self.ended {
-            guard_dash(self.found, word);
+            forbid_leading_dash(self.found, word);
         }
         self.operands += 1;
         !self.known.permutes

@@ -59,7 +59,7 @@ impl OptionTable {
     }
 
     /// Reads a word as an option.
-    pub(super) fn read(&self, text: &str) -> ArgumentKind {
+    pub(super) fn classify(&self, text: &str) -> ArgumentKind {
         if text.len() < 2 || !text.starts_with(['-', '+']) {
             return ArgumentKind::Operand;
         }

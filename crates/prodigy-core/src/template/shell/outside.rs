@@ -70,7 +70,7 @@ const VALUED: &[(&str, &[&str])] = &[
 ];
 
 /// Returns what a command changes outside, if it is known to.
-pub(super) fn changes(name: &str, arguments: &[ShellWord]) -> Option<String> {
+pub(super) fn external_effect(name: &str, arguments: &[ShellWord]) -> Option<String> {
     match name {
         "curl" => curl(arguments),
         "kubectl" | "oc" => {

@@ -2,9 +2,9 @@
 
 use super::{
     found::{PlacementError, ScriptAnalysis, ValueConstraint},
-    interpreter::interpreter,
+    interpreter::find_interpreter,
     options::{ArgumentKind, NO_OPTIONS, OptionTable},
-    rules::{self, AS_OPTION, guard_dash, guard_split},
+    rules::{self, AS_OPTION, forbid_leading_dash, guard_split},
     tools::{EVALUATORS, PREFIXES},
     word::ShellWord,
 };
@@ -21,18 +21,18 @@ pub(super) fn find(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
                 .position(|word| word.text == ";" || word.text == "+")
                 .unwrap_or(rest.len());
             let (nested, more) = rest.split_at(end);
-            rules::command(found, nested);
-            if runs(nested, "{}") {
+            rules::check_command(found, nested);
+            if runs_replaced_text(nested, "{}") {
                 for word in arguments {
                     found.refuse(word.range.clone(), IN_NAME);
                 }
             }
             for word in nested {
-                found.require(word, ValueConstraint::ForFind);
+                found.constrain(word, ValueConstraint::ForFind);
             }
             rest = more;
         } else if !before.starts_with('-') {
-            guard_dash(found, word);
+            forbid_leading_dash(found, word);
         }
         before = &word.text;
     }
@@ -65,10 +65,10 @@ pub(super) fn xargs(found: &mut ScriptAnalysis, arguments: &[ShellWord]) -> bool
         if word.text.starts_with("--replace") || (is_letters && word.text.contains(['I', 'i'])) {
             replaces = Some(replaced_text(word, arguments.get(at)));
         }
-        match options.read(&word.text) {
+        match options.classify(&word.text) {
             ArgumentKind::Next(_) => {
                 if let Some(value) = arguments.get(at) {
-                    found.forbid_words(value, "has the filter `words` after an option");
+                    found.refuse_words_filter(value, "has the filter `words` after an option");
                 }
                 at += 1;
             }
@@ -77,7 +77,7 @@ pub(super) fn xargs(found: &mut ScriptAnalysis, arguments: &[ShellWord]) -> bool
             }
             ArgumentKind::Operand => {
                 let nested = arguments.get(at - 1..).unwrap_or_default();
-                rules::command(found, nested);
+                rules::check_command(found, nested);
                 for word in nested.iter().filter(|_| replaces.is_some()) {
                     let refusal = PlacementError {
                         reason: "is an argument of `xargs -I`, which replaces parts of it",
@@ -86,8 +86,8 @@ pub(super) fn xargs(found: &mut ScriptAnalysis, arguments: &[ShellWord]) -> bool
                     found.refuse(word.range.clone(), refusal);
                 }
                 return match &replaces {
-                    Some(text) => runs(nested, text),
-                    None => runs_next(nested),
+                    Some(text) => runs_replaced_text(nested, text),
+                    None => runs_added_argument(nested),
                 };
             }
         }
@@ -119,7 +119,7 @@ fn innermost(words: &[ShellWord]) -> &[ShellWord] {
 
 /// Returns whether a program reads program text.
 fn reads_program(name: &str) -> bool {
-    interpreter(name).is_some() || is_evaluator(name)
+    find_interpreter(name).is_some() || is_evaluator(name)
 }
 
 fn is_evaluator(name: &str) -> bool {
@@ -127,7 +127,7 @@ fn is_evaluator(name: &str) -> bool {
 }
 
 /// Returns whether a text that is replaced stands where a command runs it.
-fn runs(words: &[ShellWord], text: &str) -> bool {
+fn runs_replaced_text(words: &[ShellWord], text: &str) -> bool {
     let words = innermost(words);
     let Some((first, rest)) = words.split_first() else { return false };
     let Some(name) = first.program() else { return true };
@@ -137,7 +137,7 @@ fn runs(words: &[ShellWord], text: &str) -> bool {
     if is_evaluator(name) {
         return rest.iter().any(|word| word.text.contains(text));
     }
-    if interpreter(name).is_none() {
+    if find_interpreter(name).is_none() {
         return false;
     }
     // As an argument of its own it is data, unless it is the program.
@@ -150,14 +150,14 @@ fn runs(words: &[ShellWord], text: &str) -> bool {
 }
 
 /// Returns whether a command runs the argument that is added to it.
-fn runs_next(words: &[ShellWord]) -> bool {
+fn runs_added_argument(words: &[ShellWord]) -> bool {
     let words = innermost(words);
     let Some((first, rest)) = words.split_first() else { return false };
     let Some(name) = first.program() else { return false };
     if is_evaluator(name) {
         return true;
     }
-    interpreter(name).is_some_and(|known| {
+    find_interpreter(name).is_some_and(|known| {
         let has_operand = rest.iter().any(|word| !word.text.starts_with('-'));
         known.stdin && !has_operand
     })

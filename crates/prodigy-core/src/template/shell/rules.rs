@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::{
     found::{PlacementError, ScriptAnalysis, ValueConstraint},
-    interpreter::{interpreted, interpreter},
+    interpreter::{check_interpreter, find_interpreter},
     options::{ArgumentKind, OptionArgument},
     outside::{self, ExternalCommand},
     special,
@@ -19,11 +19,11 @@ use super::{
 /// Checks a command, its assignments first.
 ///
 /// Returns whether the command runs what it reads on standard input.
-pub(super) fn simple_command(found: &mut ScriptAnalysis, words: &[ShellWord]) -> bool {
+pub(super) fn check_simple_command(found: &mut ScriptAnalysis, words: &[ShellWord]) -> bool {
     let assignments = words.iter().take_while(|word| word.equals.is_some()).count();
     let (before, words) = words.split_at(assignments.min(words.len()));
     for word in before {
-        found.forbid_words(word, IN_ASSIGNMENT);
+        found.refuse_words_filter(word, IN_ASSIGNMENT);
         let name = word.text.split(['=', '+', '[']).next().unwrap_or_default();
         let equals = word.equals.unwrap_or(word.range.end);
         let target = word.range.start..equals;
@@ -32,25 +32,25 @@ pub(super) fn simple_command(found: &mut ScriptAnalysis, words: &[ShellWord]) ->
         found.variables.demand_of_uses(&target, ValueConstraint::NumberInVariable);
         let subscript = word.text.split('=').next().and_then(|text| text.split_once('['));
         found.variables.demand_numbers(subscript.map_or("", |(_, subscript)| subscript));
-        assigned(found, name, word.range.clone(), &word.carried);
+        check_assignment(found, name, word.range.clone(), &word.carried);
     }
-    print(found, words);
-    command(found, words)
+    note_printed(found, words);
+    check_command(found, words)
 }
 
 /// Notes what a command prints of its arguments.
-fn print(found: &mut ScriptAnalysis, words: &[ShellWord]) {
+fn note_printed(found: &mut ScriptAnalysis, words: &[ShellWord]) {
     let program = |word: &ShellWord| word.program().is_some_and(|name| PRINTERS.contains(&name));
     // `command`, `builtin` and their like stand before it.
     let Some(at) = words.iter().take(2).position(program) else { return };
     let arguments = words.get(at + 1..).unwrap_or_default();
     if !special::prints_numbers(arguments) {
-        found.variables.note_printed(&CarriedValues::by(arguments));
+        found.variables.note_printed(&CarriedValues::from_words(arguments));
     }
 }
 
 /// Checks the value that a variable gets.
-pub(super) fn assigned(
+pub(super) fn check_assignment(
     found: &mut ScriptAnalysis,
     name: &str,
     range: Range<usize>,
@@ -69,7 +69,7 @@ pub(super) fn assigned(
 /// Checks a command without assignments.
 ///
 /// Returns whether the command runs what it reads on standard input.
-pub(super) fn command(found: &mut ScriptAnalysis, words: &[ShellWord]) -> bool {
+pub(super) fn check_command(found: &mut ScriptAnalysis, words: &[ShellWord]) -> bool {
     let Some((first, arguments)) = words.split_first() else { return false };
     if found.has_values(&first.range) {
         found.refuse(first.range.clone(), AS_COMMAND);
@@ -81,7 +81,7 @@ pub(super) fn command(found: &mut ScriptAnalysis, words: &[ShellWord]) -> bool {
         return false;
     };
     found.variables.note_call(name, arguments);
-    if let Some(name) = outside::changes(name, arguments) {
+    if let Some(name) = outside::external_effect(name, arguments) {
         let end = arguments.last().map_or(first.range.end, |last| last.range.end);
         found.outside.push(ExternalCommand { range: first.range.start..end, name });
     }
@@ -91,7 +91,7 @@ pub(super) fn command(found: &mut ScriptAnalysis, words: &[ShellWord]) -> bool {
             let refusal = PlacementError { reason: &reason, help };
             if name == "let" {
                 found.refuse_references(&word.range, refusal);
-                special::evaluated(found, word);
+                special::require_numbers(found, word);
             } else {
                 found.refuse(word.range.clone(), refusal);
             }
@@ -101,10 +101,10 @@ pub(super) fn command(found: &mut ScriptAnalysis, words: &[ShellWord]) -> bool {
     if let Some(prefix) = PREFIXES.iter().find(|prefix| prefix.names.contains(&name)) {
         return prefixed(found, name, prefix, arguments);
     }
-    if let Some(interpreter) = interpreter(name) {
-        return interpreted(found, name, interpreter, arguments);
+    if let Some(interpreter) = find_interpreter(name) {
+        return check_interpreter(found, name, interpreter, arguments);
     }
-    special::command(found, name, arguments)
+    special::check_builtin(found, name, arguments)
         .unwrap_or_else(|| nested_interpreter(found, name, arguments))
 }
 
@@ -126,21 +126,22 @@ fn unknown_program(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
 fn nested_interpreter(found: &mut ScriptAnalysis, name: &str, arguments: &[ShellWord]) -> bool {
     for (number, word) in arguments.iter().enumerate() {
         let Some(nested) = word.program() else { continue };
-        let Some(known) = interpreter(nested).filter(|known| known.operand == OperandKind::File)
+        let Some(known) =
+            find_interpreter(nested).filter(|known| known.operand == OperandKind::File)
         else {
             continue;
         };
         let rest = arguments.get(number + 1..).unwrap_or_default();
         let is_code = |word: &ShellWord| {
             matches!(
-                known.options.read(&word.text),
+                known.options.classify(&word.text),
                 ArgumentKind::Next(OptionArgument::Code)
                     | ArgumentKind::Attached(OptionArgument::Code)
             )
         };
         let is_runner = RUNNERS.contains(&name);
         if is_runner || rest.iter().take_while(|word| word.text.starts_with('-')).any(is_code) {
-            return interpreted(found, nested, known, rest) && is_runner;
+            return check_interpreter(found, nested, known, rest) && is_runner;
         }
     }
     false
@@ -157,12 +158,12 @@ pub(super) fn guard_split(found: &mut ScriptAnalysis, name: &str, arguments: &[S
 }
 
 /// Demands that a word that starts with a value is no option.
-pub(super) fn guard_dash(found: &mut ScriptAnalysis, word: &ShellWord) {
+pub(super) fn forbid_leading_dash(found: &mut ScriptAnalysis, word: &ShellWord) {
     if let Some(name) = &word.starts_with_variable {
         found.variables.demand(name, ValueConstraint::NoDash);
     }
     if let Some(number) = word.starts_with {
-        found.require_of(number, ValueConstraint::NoDash);
+        found.constrain_reference(number, ValueConstraint::NoDash);
     }
 }
 
@@ -186,7 +187,7 @@ fn prefixed(
         if prefix.only_looks.contains(&word.text.as_str()) {
             return false;
         }
-        match prefix.options.read(&word.text) {
+        match prefix.options.classify(&word.text) {
             ArgumentKind::Flag => found.refuse(word.range.clone(), AS_OPTION),
             ArgumentKind::Attached(OptionArgument::Code) => found.refuse(word.range.clone(), code),
             ArgumentKind::Attached(_) => {}
@@ -195,21 +196,26 @@ fn prefixed(
                     if takes == OptionArgument::Code {
                         found.refuse(value.range.clone(), code);
                     }
-                    found.forbid_words(value, "has the filter `words` after an option");
+                    found.refuse_words_filter(value, "has the filter `words` after an option");
                 }
                 at += 1;
             }
             ArgumentKind::Operand => {
                 if let Some(variable) = word.assigned_name() {
-                    found.forbid_words(word, IN_ASSIGNMENT);
+                    found.refuse_words_filter(word, IN_ASSIGNMENT);
                     // It is a variable of the command alone.
-                    assigned(found, variable, word.range.clone(), &CarriedValues::default());
+                    check_assignment(
+                        found,
+                        variable,
+                        word.range.clone(),
+                        &CarriedValues::default(),
+                    );
                 } else if operands < prefix.operands {
                     operands += 1;
-                    found.forbid_words(word, "has the filter `words` before a command");
-                    found.require(word, ValueConstraint::Simple);
+                    found.refuse_words_filter(word, "has the filter `words` before a command");
+                    found.constrain(word, ValueConstraint::Simple);
                 } else {
-                    return command(found, arguments.get(at - 1..).unwrap_or_default());
+                    return check_command(found, arguments.get(at - 1..).unwrap_or_default());
                 }
             }
         }

@@ -96,7 +96,7 @@ impl<'a> ShellScanner<'a> {
     /// Reads something nested, unless it is nested too deeply.
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.depth >= DEEPEST {
-            self.found.fault(ParseError {
+            self.found.add_error(ParseError {
                 range: self.pos..self.source.len(),
                 message: "the script is nested too deeply".to_owned(),
                 help: Some("move parts of it to a script file".to_owned()),
@@ -112,7 +112,7 @@ impl<'a> ShellScanner<'a> {
 
     /// Skips spaces, continued lines and comments. What a comment mentions is
     /// left alone: it reaches nobody.
-    pub(super) fn blanks(&mut self) {
+    pub(super) fn skip_blanks(&mut self) {
         loop {
             if self.eat(" ") || self.eat("\t") || self.eat("\\\n") {
                 continue;
@@ -125,17 +125,17 @@ impl<'a> ShellScanner<'a> {
     }
 
     /// Skips blanks and ends of lines.
-    pub(super) fn blank_lines(&mut self) {
-        self.blanks();
+    pub(super) fn skip_blank_lines(&mut self) {
+        self.skip_blanks();
         while self.eat("\n") {
             self.heredoc_bodies();
-            self.blanks();
+            self.skip_blanks();
         }
     }
 
     /// Reads a word. It is empty if there is none here.
     pub(super) fn word(&mut self) -> ShellWord {
-        let mut word = ShellWord::at(self.pos);
+        let mut word = ShellWord::starting_at(self.pos);
         while let Some(next) = self.peek() {
             match next {
                 '<' | '>' if self.byte(1) == Some(b'(') => self.process(&mut word),
@@ -162,7 +162,7 @@ impl<'a> ShellScanner<'a> {
     fn check_words_filter(&mut self, word: &ShellWord) {
         let alone = word.starts_with.and_then(|number| self.found.range_of(number));
         if alone.as_ref() != Some(&word.range) {
-            self.found.forbid_words(
+            self.found.refuse_words_filter(
                 word,
                 "has the filter `words`, so it must stand alone and not touch other text",
             );
@@ -194,14 +194,14 @@ impl<'a> ShellScanner<'a> {
             self.pos += 1;
             let elements = self.nested(Self::list_elements).unwrap_or_default();
             word.carried.extend(&elements);
-            word.push_unknown();
+            word.push_dynamic();
         }
     }
 
     fn list_elements(&mut self) -> CarriedValues {
         let mut carried = CarriedValues::default();
         loop {
-            self.blank_lines();
+            self.skip_blank_lines();
             if self.eat(")") || self.peek().is_none() {
                 return carried;
             }
@@ -228,7 +228,7 @@ impl<'a> ShellScanner<'a> {
 
     fn group(&mut self, word: &mut ShellWord) {
         self.pos += 1;
-        word.push_unknown();
+        word.push_dynamic();
         self.nested(|scanner| {
             while let Some(next) = scanner.peek() {
                 if scanner.eat(")") {
@@ -238,7 +238,7 @@ impl<'a> ShellScanner<'a> {
                 if part.range.is_empty() {
                     scanner.pos += next.len_utf8();
                 }
-                scanner.found.forbid_words(&part, "has the filter `words` inside a pattern");
+                scanner.found.refuse_words_filter(&part, "has the filter `words` inside a pattern");
             }
         });
     }
@@ -251,7 +251,7 @@ impl<'a> ShellScanner<'a> {
         let carried = CarriedValues { variables: vec![output], ..CarriedValues::default() };
         self.found.variables.note_document(&carried);
         self.feed.is_written |= is_output && self.feed.is_read();
-        word.push_unknown();
+        word.push_dynamic();
     }
 
     /// Reads text in double quotes.
@@ -303,7 +303,7 @@ impl<'a> ShellScanner<'a> {
 
     /// Skips to a closing character, refusing all references on the way.
     pub(super) fn skip_to(&mut self, close: char, refusal: PlacementError<'static>) {
-        let mut word = ShellWord::at(self.pos);
+        let mut word = ShellWord::starting_at(self.pos);
         while let Some(next) = self.peek() {
             if next == close {
                 self.pos += 1;
@@ -319,13 +319,14 @@ impl<'a> ShellScanner<'a> {
     /// Reads a reference or a `$${`, where the shell itself expands nothing.
     pub(super) fn reference_or_escape(&mut self, quoting: Quoting, word: &mut ShellWord) -> bool {
         if self.rest().starts_with("$${") {
-            self.found.escape(self.pos);
+            self.found.add_escape(self.pos);
             self.pos += 3;
             word.text.push_str("${");
             return true;
         }
         let ours = self.rest().starts_with("${")
-            && reference::owner(self.source, self.pos, self.names) == ExpansionOwner::Template;
+            && reference::expansion_owner(self.source, self.pos, self.names)
+                == ExpansionOwner::Template;
         if ours {
             self.reference(quoting, word);
         }
@@ -337,13 +338,13 @@ impl<'a> ShellScanner<'a> {
         match reference::parse(self.source, self.pos, self.names, self.host) {
             Ok(reference) => {
                 self.pos = reference.range().end;
-                let number = self.found.add(reference, quoting);
+                let number = self.found.add_reference(reference, quoting);
                 word.push_reference(number);
             }
             Err(fault) => {
                 self.pos = fault.range.end.max(self.pos + 2);
-                self.found.fault(fault);
-                word.push_unknown();
+                self.found.add_error(fault);
+                word.push_dynamic();
             }
         }
     }

@@ -4,7 +4,7 @@ use super::{
     found::{PlacementError, ScriptAnalysis, ValueConstraint},
     options::{ArgumentKind, NO_OPTIONS, OptionArgument, OptionTable},
     replaced::{find, xargs},
-    rules::{self, guard_dash, guard_split},
+    rules::{self, forbid_leading_dash, guard_split},
     variables::{ARGUMENTS, CarriedValues},
     word::ShellWord,
 };
@@ -13,7 +13,7 @@ use super::{
 ///
 /// Returns whether it runs what it reads on standard input, or `None` for a
 /// program without such rules.
-pub(super) fn command(
+pub(super) fn check_builtin(
     found: &mut ScriptAnalysis,
     name: &str,
     arguments: &[ShellWord],
@@ -26,7 +26,7 @@ pub(super) fn command(
         "printf" => printf(found, arguments),
         "test" | "[" => test(found, arguments),
         "." | "source" => source(found, arguments),
-        "set" => found.variables.note_flow(ARGUMENTS, &CarriedValues::by(arguments)),
+        "set" => found.variables.note_flow(ARGUMENTS, &CarriedValues::from_words(arguments)),
         "find" => find(found, arguments),
         "xargs" => return Some(xargs(found, arguments)),
         "make" | "gmake" => make(found, arguments),
@@ -45,7 +45,7 @@ fn declaration(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
     let is_evaluated = has(&['i', 'n', '\0']);
     for word in arguments.iter().filter(|word| !word.text.starts_with('-')) {
         let assigned = word.assigned_name();
-        let name = assigned.unwrap_or_else(|| word.known_start());
+        let name = assigned.unwrap_or_else(|| word.literal_prefix());
         if is_list {
             found.variables.note_list(name);
         }
@@ -55,9 +55,9 @@ fn declaration(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
         if assigned.is_none() || name.contains('[') {
             found.refuse(word.range.clone(), NAME);
         }
-        found.forbid_words(word, "has the filter `words` in a declaration");
+        found.refuse_words_filter(word, "has the filter `words` in a declaration");
         found.variables.note_declared(name, word.range.clone());
-        rules::assigned(found, name, word.range.clone(), &word.carried);
+        rules::check_assignment(found, name, word.range.clone(), &word.carried);
     }
 }
 
@@ -72,7 +72,7 @@ fn names(found: &mut ScriptAnalysis, name: &str, arguments: &[ShellWord]) {
     }
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
-        match options.read(&word.text) {
+        match options.classify(&word.text) {
             ArgumentKind::Next(_) => {
                 words.next();
             }
@@ -99,7 +99,7 @@ fn printf(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
             found.refuse(word.range.clone(), NAME);
         }
         if let Some(name) = name.filter(|_| !prints_numbers(arguments)) {
-            found.variables.note_flow(&name.text, &CarriedValues::by(arguments));
+            found.variables.note_flow(&name.text, &CarriedValues::from_words(arguments));
         }
         format = words.next();
     }
@@ -125,7 +125,7 @@ pub(super) fn prints_numbers(arguments: &[ShellWord]) -> bool {
 }
 
 /// Demands whole numbers of the variables in a word that is evaluated.
-pub(super) fn evaluated(found: &mut ScriptAnalysis, word: &ShellWord) {
+pub(super) fn require_numbers(found: &mut ScriptAnalysis, word: &ShellWord) {
     found.variables.demand_numbers(&word.text);
     for name in &word.carried.variables {
         found.variables.demand(name, ValueConstraint::NumberInVariable);
@@ -165,7 +165,7 @@ fn make(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
     };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
-        match options.read(&word.text) {
+        match options.classify(&word.text) {
             ArgumentKind::Next(OptionArgument::Code | OptionArgument::File) => {
                 if let Some(value) = words.next() {
                     found.refuse(value.range.clone(), refusal);
@@ -179,10 +179,10 @@ fn make(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
                 found.refuse(word.range.clone(), refusal);
             }
             ArgumentKind::Attached(OptionArgument::Value | OptionArgument::Pair) => {}
-            ArgumentKind::Operand if word.known_start().contains('=') => {
+            ArgumentKind::Operand if word.literal_prefix().contains('=') => {
                 found.refuse(word.range.clone(), refusal);
             }
-            ArgumentKind::Operand => found.require(word, ValueConstraint::Simple),
+            ArgumentKind::Operand => found.constrain(word, ValueConstraint::Simple),
         }
     }
 }
@@ -200,7 +200,7 @@ fn git(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
     let mut at = 0;
     while let Some(word) = arguments.get(at) {
         at += 1;
-        let more = match options.read(&word.text) {
+        let more = match options.classify(&word.text) {
             ArgumentKind::Operand => break,
             ArgumentKind::Flag => 0,
             ArgumentKind::Attached(takes) | ArgumentKind::Next(takes) => {
@@ -208,7 +208,7 @@ fn git(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
                 for word in value.into_iter().chain([word]) {
                     found.refuse(word.range.clone(), refusal);
                 }
-                usize::from(matches!(options.read(&word.text), ArgumentKind::Next(_)))
+                usize::from(matches!(options.classify(&word.text), ArgumentKind::Next(_)))
             }
         };
         at += more;
@@ -239,7 +239,7 @@ fn git(found: &mut ScriptAnalysis, arguments: &[ShellWord]) {
         } else if word.text == "--" {
             return;
         } else if !before.starts_with('-') {
-            guard_dash(found, word);
+            forbid_leading_dash(found, word);
         }
         before = &word.text;
     }
@@ -287,7 +287,7 @@ fn ssh(found: &mut ScriptAnalysis, arguments: &[ShellWord]) -> bool {
     let mut words = arguments.iter();
     let mut has_host = false;
     while let Some(word) = words.next() {
-        match options.read(&word.text) {
+        match options.classify(&word.text) {
             ArgumentKind::Next(takes) => {
                 if let Some(value) = words.next()
                     && takes == OptionArgument::Code
@@ -301,8 +301,8 @@ fn ssh(found: &mut ScriptAnalysis, arguments: &[ShellWord]) -> bool {
             ArgumentKind::Attached(_) => {}
             ArgumentKind::Operand if !has_host => {
                 has_host = true;
-                found.forbid_words(word, "has the filter `words`, but `ssh` takes one host");
-                found.require(word, ValueConstraint::Simple);
+                found.refuse_words_filter(word, "has the filter `words`, but `ssh` takes one host");
+                found.constrain(word, ValueConstraint::Simple);
             }
             ArgumentKind::Operand => {
                 for word in std::iter::once(word).chain(words.by_ref()) {

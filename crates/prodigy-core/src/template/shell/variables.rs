@@ -35,7 +35,7 @@ impl CarriedValues {
     }
 
     /// Returns what some words carry together.
-    pub(super) fn by(words: &[ShellWord]) -> Self {
+    pub(super) fn from_words(words: &[ShellWord]) -> Self {
         let mut carried = Self::default();
         for word in words {
             carried.extend(&word.carried);
@@ -127,7 +127,7 @@ impl ShellVariables {
     /// Notes a command and its arguments; it may turn out to be a function.
     pub(super) fn note_call(&mut self, name: &str, arguments: &[ShellWord]) {
         let output = self.output.open.last().cloned();
-        self.calls.push((name.to_owned(), CarriedValues::by(arguments), output));
+        self.calls.push((name.to_owned(), CarriedValues::from_words(arguments), output));
         let is_counted = name == "grep"
             && arguments.iter().any(|word| word.text.starts_with('-') && word.text.contains('c'));
         let program = if is_counted { "wc" } else { name };
@@ -208,7 +208,7 @@ impl ShellVariables {
 
     /// Demands something of the variables in a stretch of the script.
     pub(super) fn demand_of_uses(&mut self, range: &Range<usize>, check: ValueConstraint) {
-        let names: Vec<String> = self.within(range).map(|found| found.name.clone()).collect();
+        let names: Vec<String> = self.uses_in(range).map(|found| found.name.clone()).collect();
         for name in names {
             self.demand(&name, check);
         }
@@ -256,7 +256,7 @@ impl ShellVariables {
         refusal: PlacementError<'_>,
         applies: impl Fn(&VariableUse) -> bool,
     ) {
-        let within = self.within(range).filter(|found| applies(found));
+        let within = self.uses_in(range).filter(|found| applies(found));
         let refused: Vec<_> = within
             .map(|found| ForbiddenUse {
                 name: found.name.clone(),
@@ -270,21 +270,21 @@ impl ShellVariables {
     }
 
     /// Returns the uses in a stretch of the script. They were noted in the order of their ends.
-    fn within(&self, range: &Range<usize>) -> impl Iterator<Item = &VariableUse> {
+    fn uses_in(&self, range: &Range<usize>) -> impl Iterator<Item = &VariableUse> {
         let Range { start, end } = *range;
         let uses = self.uses.iter().rev().take_while(move |found| found.range.end > start);
         uses.filter(move |found| start <= found.range.start && found.range.end <= end)
     }
 
     /// Returns the stretches whose values bash would evaluate.
-    pub(super) fn evaluated(&self) -> Vec<Range<usize>> {
+    pub(super) fn evaluated_ranges(&self) -> Vec<Range<usize>> {
         let assigned = self.assigned.iter().filter(|(name, _)| self.evaluated.contains(name));
         let declared = self.declared.iter().filter(|(name, _)| self.lists.contains(name));
         assigned.chain(declared).map(|(_, range)| range.clone()).collect()
     }
 
     /// Follows the values, and returns what is demanded of which reference, and the refused uses.
-    pub(super) fn follow(self) -> (Vec<(usize, ValueConstraint)>, Vec<ForbiddenUse>) {
+    pub(super) fn resolve(self) -> (Vec<(usize, ValueConstraint)>, Vec<ForbiddenUse>) {
         let Self { mut flows, calls, functions, demands, refused, .. } = self;
         for (name, carried, output) in calls {
             if functions.contains(&name) {
@@ -292,7 +292,7 @@ impl ShellVariables {
                 flows.push((ARGUMENTS.to_owned(), carried));
             }
         }
-        let reach = reach(&flows);
+        let reach = reachable_references(&flows);
         let of = |name: &str| reach.get(name).into_iter().flatten().copied();
         let demanded = demands.iter().flat_map(|(name, checks)| {
             of(name).flat_map(move |number| checks.iter().map(move |check| (number, *check)))
@@ -307,7 +307,7 @@ impl ShellVariables {
 }
 
 /// Returns which references each variable may have the value of.
-fn reach(flows: &[(String, CarriedValues)]) -> BTreeMap<&str, BTreeSet<usize>> {
+fn reachable_references(flows: &[(String, CarriedValues)]) -> BTreeMap<&str, BTreeSet<usize>> {
     let mut reach: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     let mut is_growing = true;
     while is_growing {

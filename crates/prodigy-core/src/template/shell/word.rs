@@ -29,12 +29,12 @@ pub(super) struct ShellWord {
 }
 
 impl ShellWord {
-    pub(super) fn at(start: usize) -> Self {
+    pub(super) fn starting_at(start: usize) -> Self {
         Self { range: start..start, ..Self::default() }
     }
 
     /// Adds something that is known only when the script runs.
-    pub(super) fn push_unknown(&mut self) {
+    pub(super) fn push_dynamic(&mut self) {
         self.text.push(UNKNOWN);
     }
 
@@ -68,19 +68,19 @@ impl ShellWord {
     }
 
     /// Returns the part that is known, from the start.
-    pub(super) fn known_start(&self) -> &str {
+    pub(super) fn literal_prefix(&self) -> &str {
         self.text.split(UNKNOWN).next().unwrap_or_default()
     }
 
     /// Returns true if the word is an option whose name is known only at run time.
     pub(super) fn is_unknown_option(&self) -> bool {
-        let start = self.known_start();
+        let start = self.literal_prefix();
         start.len() < self.text.len() && (start == "-" || start == "--")
     }
 
     /// Returns the name if the word is `NAME=…` in its known part, quoted or not.
     pub(super) fn assigned_name(&self) -> Option<&str> {
-        let (name, _) = self.known_start().split_once('=')?;
+        let (name, _) = self.literal_prefix().split_once('=')?;
         let name = name.strip_suffix('+').unwrap_or(name);
         is_name(name.split('[').next().unwrap_or_default()).then_some(name)
     }

@@ -26,7 +26,7 @@ impl AgentKind {
     pub const ALL: &[Self] = &[Self::Claude, Self::Codex, Self::Command, Self::Simulated];
 
     /// Returns the word for it in `type`.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Claude => "claude",
             Self::Codex => "codex",
@@ -36,8 +36,8 @@ impl AgentKind {
     }
 
     /// Returns whether agents of this kind can do something.
-    pub fn is_able_to(self, ability: Ability) -> bool {
-        ability.kinds().contains(&self)
+    pub fn supports(self, ability: Ability) -> bool {
+        ability.supported_by().contains(&self)
     }
 }
 
@@ -48,7 +48,7 @@ impl Ability {
     }
 
     /// Returns the kinds of agents that have it.
-    pub fn kinds(self) -> &'static [AgentKind] {
+    pub fn supported_by(self) -> &'static [AgentKind] {
         let row = ABILITIES.iter().find(|(ability, _)| *ability == self);
         row.map_or(&[], |(_, kinds)| kinds)
     }
@@ -70,7 +70,7 @@ impl Ability {
     }
 
     /// Returns what it is, for people.
-    pub fn meaning(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::Model => "uses the model that is named",
             Self::FallbackModel => "uses another model while that one is overloaded",
@@ -148,7 +148,7 @@ mod tests {
         let all: Vec<_> = Ability::all().collect();
         for ability in &all {
             assert_eq!(all.iter().filter(|other| *other == ability).count(), 1, "{ability:?}");
-            assert!(!ability.kinds().is_empty(), "{ability:?}");
+            assert!(!ability.supported_by().is_empty(), "{ability:?}");
         }
         assert_eq!(all.len(), 12);
     }

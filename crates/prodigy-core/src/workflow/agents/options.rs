@@ -56,7 +56,7 @@ pub enum PermissionMode {
 impl AgentOptions {
     /// Returns these options, with those of another set where these say nothing.
     #[must_use]
-    pub fn over(&self, other: &Self) -> Self {
+    pub fn with_defaults(&self, other: &Self) -> Self {
         let (own, other) = (self.clone(), other.clone());
         Self {
             model: own.model.or(other.model),

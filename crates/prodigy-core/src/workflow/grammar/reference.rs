@@ -20,7 +20,7 @@ pub fn reference_markdown() -> String {
 
 /// Returns what the kinds of agents can do, as a table.
 fn abilities() -> String {
-    let kinds: Vec<String> = AgentKind::ALL.iter().map(|k| format!("`{}`", k.word())).collect();
+    let kinds: Vec<String> = AgentKind::ALL.iter().map(|k| format!("`{}`", k.as_str())).collect();
     let mut table = format!(
         "\n# What agents can do\n\n\
          A key that the agent of a step cannot honour is an error. A `simulated` agent stands in for\n\
@@ -31,9 +31,9 @@ fn abilities() -> String {
     );
     for ability in Ability::all() {
         let key = ability.key().map_or_else(String::new, |key| format!("`{key}`"));
-        let able = |kind: &AgentKind| if kind.is_able_to(ability) { "yes" } else { "no" };
+        let able = |kind: &AgentKind| if kind.supports(ability) { "yes" } else { "no" };
         let able: Vec<&str> = AgentKind::ALL.iter().map(able).collect();
-        let cells = [ability.meaning(), &key, &able.join(" | ")].join(" | ");
+        let cells = [ability.description(), &key, &able.join(" | ")].join(" | ");
         table.extend(["| ", &cells, " |\n"]);
     }
     table

@@ -21,13 +21,13 @@ pub(super) fn meant(key: &str, record: &'static RecordShape) -> Option<&'static 
 /// Returns which agents can do what an unknown key asks, if it stands on one that cannot.
 pub(super) fn able(key: &str, record: &'static RecordShape) -> Option<String> {
     let (word, _) = AGENT.variants.iter().find(|(_, variant)| variant.name == record.name)?;
-    let kind = AgentKind::ALL.iter().find(|kind| kind.word() == *word)?;
+    let kind = AgentKind::ALL.iter().find(|kind| kind.as_str() == *word)?;
     let ability = Ability::all().find(|ability| ability.key() == Some(key))?;
-    if kind.is_able_to(ability) {
+    if kind.supports(ability) {
         return None;
     }
-    let able = ability.kinds().iter().filter(|able| **able != AgentKind::Simulated);
-    let able: Vec<String> = able.map(|able| format!("`{}`", able.word())).collect();
+    let able = ability.supported_by().iter().filter(|able| **able != AgentKind::Simulated);
+    let able: Vec<String> = able.map(|able| format!("`{}`", able.as_str())).collect();
     Some(format!("only an agent of type {} can honour it", able.join(" or ")))
 }
 

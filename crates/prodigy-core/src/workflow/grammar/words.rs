@@ -74,7 +74,7 @@ pub(super) fn found(node: &YamlNode) -> String {
             format!("the text `{text}`")
         }
         (_, Some(text)) => format!("`{}`", shortened(&text)),
-        (_, None) => node.kind().to_owned(),
+        (_, None) => node.kind_name().to_owned(),
     }
 }
 

@@ -30,7 +30,7 @@ impl Lower<'_> {
 
     fn config(&mut self, node: &YamlNode) -> Option<AgentConfig> {
         let mut fields = self.fields(node)?;
-        let kinds: Vec<_> = AgentKind::ALL.iter().map(|kind| (kind.word(), *kind)).collect();
+        let kinds: Vec<_> = AgentKind::ALL.iter().map(|kind| (kind.as_str(), *kind)).collect();
         let kind = self.required(&mut fields, "type");
         let kind = kind.and_then(|node| self.word(node, &kinds))?;
         let config = match kind {

@@ -64,7 +64,7 @@ impl<'a> Lower<'a> {
 
     /// Reports a value of the wrong kind, which the structural check should have reported.
     pub(super) fn wrong_kind(&mut self, node: &YamlNode, expected: &str) {
-        self.unusable(node.span, format!("expected {expected}, found {}", node.kind()));
+        self.unusable(node.span, format!("expected {expected}, found {}", node.kind_name()));
     }
 
     /// Reports what is wrong inside a scalar.

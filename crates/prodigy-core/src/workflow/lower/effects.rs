@@ -115,7 +115,7 @@ impl Lower<'_> {
     pub(super) fn warn_of_effects(&mut self, node: &YamlNode, script: &Script) {
         let text = self.sources.get(node.span.file).map(|source| source.text.as_str());
         let found: Vec<Diagnostic> = script
-            .outside()
+            .external_commands()
             .iter()
             .map(|command| {
                 let range = command.range.clone();

@@ -164,7 +164,7 @@ impl Lower<'_> {
         match text.as_str() {
             "rerun" => Some(OnConflict::Rerun),
             "fail" => Some(OnConflict::Fail),
-            agent => OnConflict::resolve(agent, node.span),
+            agent => OnConflict::resolve_with(agent, node.span),
         }
     }
 

@@ -60,7 +60,7 @@ impl Lower<'_> {
         }
         let wanted = KINDS.iter().find(|(_, known)| *known == kind).map_or("", |(word, _)| word);
         let message =
-            format!("`{}` is of the type `{wanted}`, and this is {}", key.text, node.kind());
+            format!("`{}` is of the type `{wanted}`, and this is {}", key.text, node.kind_name());
         self.report(Diagnostic::error(node.span, message));
         None
     }

@@ -222,7 +222,7 @@ impl Lower<'_> {
             }
             let meaning = self.text(value).map(|word| match word.as_str() {
                 "success" => Ok(ExitMeaning::Success),
-                word => ReasonCode::named(word).map(ExitMeaning::Failure),
+                word => ReasonCode::parse(word).map(ExitMeaning::Failure),
             });
             match (code, meaning) {
                 (Some(code), Some(Ok(meaning))) => {

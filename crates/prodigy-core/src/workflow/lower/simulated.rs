@@ -87,7 +87,7 @@ impl Lower<'_> {
         };
         let trouble = self.trouble(&mut fields);
         let mut otherwise = otherwise.clone();
-        if trouble.as_ref().is_some_and(|trouble| trouble.fault.is_told()) {
+        if trouble.as_ref().is_some_and(|trouble| trouble.fault.has_error_message()) {
             // The usual answer is no message of an error.
             (otherwise.answer, otherwise.result) = (None, None);
         }
@@ -143,7 +143,7 @@ impl Lower<'_> {
         let after = fields.take("reset_after").and_then(|node| self.duration(node));
         let at = fields.take("resets_at").and_then(|node| self.moment(node));
         let megabytes = fields.take("megabytes").and_then(|node| self.whole(node));
-        let plain = SimulatedTrouble::certain(fault?);
+        let plain = SimulatedTrouble::always(fault?);
         let after = after.map(|after| SimulatedReset::AfterMs(milliseconds(after)));
         Some(SimulatedTrouble {
             probability: probability.unwrap_or(plain.probability),

@@ -30,7 +30,7 @@ const STREAMS: &[(&str, CaptureStream)] = &[
 /// A step with nothing but an action.
 pub(super) fn bare(span: Span, action: StepAction, scope: &Scope) -> Step {
     let auto_commit = commits_by_default(&action, false, scope);
-    Step { span, auto_commit, ..Step::of(action) }
+    Step { span, auto_commit, ..Step::with_action(action) }
 }
 
 /// Returns which changes are committed after a step if its author does not say: those that

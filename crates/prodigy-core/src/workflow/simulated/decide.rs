@@ -55,31 +55,32 @@ pub struct SimulatedRequest<'a> {
 
 impl SimulatedRequest<'_> {
     /// Returns the step's path as people see it: that of an item's step names its phase.
-    pub(super) fn shown_step(&self) -> Cow<'_, str> {
+    pub(super) fn display_step(&self) -> Cow<'_, str> {
         if self.item == OWN_STEPS { self.step.into() } else { format!("map.{}", self.step).into() }
     }
 }
 
 impl SimulatedAgent {
     /// Decides what the agent does for a prompt.
-    pub fn turn(&self, request: &SimulatedRequest<'_>) -> SimulatedTurn {
+    pub fn decide_turn(&self, request: &SimulatedRequest<'_>) -> SimulatedTurn {
         let Some((mut work, trouble)) = self.decided(request) else {
             let answer = Some(NO_RULE.to_owned());
             let work = SimulatedWork { answer, ..SimulatedWork::default() };
             let turn = self.filled(&work, request);
             return SimulatedTurn { end: SimulatedEnd::Error, ..turn };
         };
-        let is_told = trouble.is_some_and(|trouble| trouble.fault.is_told());
+        let is_told = trouble.is_some_and(|trouble| trouble.fault.has_error_message());
         let is_said = work.answer.is_some() || work.result.is_some();
         if trouble.is_some_and(|it| it.fault == SimulatedFault::NotSatisfied) && !is_said {
             work.result = Some(sample::incomplete());
         }
         let work = if self.otherwise.is_some() && !is_told {
-            sample::made_up(work, request)
+            sample::with_sample_values(work, request)
         } else {
             work
         };
-        let unfit = sample::unfit(&work, request).filter(|_| !is_said && trouble.is_none());
+        let unfit =
+            sample::sample_violation(&work, request).filter(|_| !is_said && trouble.is_none());
         if let Some(answer) = unfit {
             let work = SimulatedWork { answer: Some(answer), result: None, ..work };
             let mut turn = self.filled(&work, request);
@@ -172,12 +173,15 @@ impl SimulatedWhen {
         // An expression that does not compile was refused when the file was read.
         let is_prompt = |rule: &String| Regex::new(rule).is_ok_and(|r| r.is_match(request.prompt));
         let is_step = |pattern: &String| {
-            let shown = request.shown_step();
+            let shown = request.display_step();
             let names = request.id.into_iter().chain([request.step, &*shown]);
-            names.into_iter().any(|name| wildcard::fits(pattern, name))
+            names.into_iter().any(|name| wildcard::matches_wildcard(pattern, name))
         };
         self.prompt.as_ref().is_none_or(is_prompt)
-            && self.item.as_ref().is_none_or(|pattern| wildcard::fits(pattern, request.item))
+            && self
+                .item
+                .as_ref()
+                .is_none_or(|pattern| wildcard::matches_wildcard(pattern, request.item))
             && self.step.as_ref().is_none_or(is_step)
             && self.attempt.is_none_or(|attempt| attempt == request.attempt)
     }
@@ -265,7 +269,7 @@ fn spoil(trouble: &SimulatedTrouble, turn: &mut SimulatedTurn, request: &Simulat
         }
         SimulatedFault::Partial | SimulatedFault::NoCommit => {
             if turn.edits.is_empty() {
-                turn.edits.push(sample::edit(request));
+                turn.edits.push(sample::sample_edit(request));
             }
             if trouble.fault == SimulatedFault::Partial {
                 turn.edits.truncate(1);
@@ -279,7 +283,7 @@ fn spoil(trouble: &SimulatedTrouble, turn: &mut SimulatedTurn, request: &Simulat
             turn.commit.get_or_insert_with(|| format!("Simulated change for {}", request.item));
         }
         SimulatedFault::SchemaMismatch => {
-            let wrong = sample::misfit(request.schema);
+            let wrong = sample::invalid_sample(request.schema);
             turn.answer = wrong.to_string();
             turn.result = Some(wrong);
         }
@@ -295,9 +299,9 @@ fn do_nothing(turn: &mut SimulatedTurn) {
 /// Ends a turn that needs more than the step allows.
 fn hold_to_limits(turn: &mut SimulatedTurn, request: &SimulatedRequest<'_>) {
     if request.max_turns.is_some_and(|most| turn.turns > most.get()) {
-        strike(&SimulatedTrouble::certain(SimulatedFault::MaxTurns), turn, request);
+        strike(&SimulatedTrouble::always(SimulatedFault::MaxTurns), turn, request);
     } else if request.max_budget_usd.is_some_and(|most| turn.cost_usd > most) {
-        strike(&SimulatedTrouble::certain(SimulatedFault::OverBudget), turn, request);
+        strike(&SimulatedTrouble::always(SimulatedFault::OverBudget), turn, request);
     }
 }
 

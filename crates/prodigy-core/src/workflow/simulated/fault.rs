@@ -87,7 +87,7 @@ faults! {
 
 impl SimulatedFault {
     /// Returns whether the answer of its rule is the message of an error.
-    pub fn is_told(self) -> bool {
+    pub fn has_error_message(self) -> bool {
         let told = [
             Self::Error,
             Self::RateLimited,

@@ -9,7 +9,10 @@ use crate::{capture::CaptureFormat, ids::safe_name, json_schema::OutputSchema};
 const DEEPEST: usize = 32;
 
 /// Returns work with everything that the step needs and nobody has said.
-pub(super) fn made_up(mut work: SimulatedWork, request: &SimulatedRequest<'_>) -> SimulatedWork {
+pub(super) fn with_sample_values(
+    mut work: SimulatedWork,
+    request: &SimulatedRequest<'_>,
+) -> SimulatedWork {
     if work.answer.is_none() && work.result.is_none() {
         match request.schema {
             Some(schema) => work.result = Some(fitting(schema)),
@@ -19,7 +22,7 @@ pub(super) fn made_up(mut work: SimulatedWork, request: &SimulatedRequest<'_>) -
     }
     if request.commit_required {
         if work.edits.is_empty() {
-            work.edits.push(edit(request));
+            work.edits.push(sample_edit(request));
         }
         work.commit.get_or_insert_with(|| format!("Simulated change for {}", request.item));
     }
@@ -27,7 +30,7 @@ pub(super) fn made_up(mut work: SimulatedWork, request: &SimulatedRequest<'_>) -
 }
 
 /// Returns an edit that changes something in every attempt of every step of every item.
-pub(super) fn edit(request: &SimulatedRequest<'_>) -> SimulatedEdit {
+pub(super) fn sample_edit(request: &SimulatedRequest<'_>) -> SimulatedEdit {
     let name = safe_name(&format!("{}-{}", request.item, request.step));
     SimulatedEdit {
         path: format!("simulated/{name}.txt"),
@@ -67,20 +70,23 @@ fn fitting(schema: &OutputSchema) -> Value {
 }
 
 /// Returns what to say of a result that was made up and does not satisfy the schema.
-pub(super) fn unfit(work: &SimulatedWork, request: &SimulatedRequest<'_>) -> Option<String> {
-    let violations = request.schema?.check(work.result.as_ref()?).err()?;
+pub(super) fn sample_violation(
+    work: &SimulatedWork,
+    request: &SimulatedRequest<'_>,
+) -> Option<String> {
+    let violations = request.schema?.validate(work.result.as_ref()?).err()?;
     let violation = violations.first()?;
     Some(format!(
         "no answer can be made up for `output_schema`: {violation}; give one in the file of faults: `rules: [{{ step: {}, result: … }}]`",
-        request.id.map_or_else(|| request.shown_step(), Into::into)
+        request.id.map_or_else(|| request.display_step(), Into::into)
     ))
 }
 
 /// Returns a value that does not satisfy a schema, if there is a simple one.
-pub(super) fn misfit(schema: Option<&OutputSchema>) -> Value {
+pub(super) fn invalid_sample(schema: Option<&OutputSchema>) -> Value {
     let candidates =
         [json!("not what was asked for"), json!({"unexpected": true}), json!(-1.5), Value::Null];
-    let is_wrong = |value: &Value| schema.is_some_and(|schema| schema.check(value).is_err());
+    let is_wrong = |value: &Value| schema.is_some_and(|schema| schema.validate(value).is_err());
     candidates
         .iter()
         .find(|value| is_wrong(value))

@@ -19,7 +19,7 @@ fn ask(prompt: &str, attempt: u32) -> SimulatedRequest<'_> {
 }
 
 fn faulty(fault: SimulatedFault) -> SimulatedRule {
-    let trouble = Some(SimulatedTrouble::certain(fault));
+    let trouble = Some(SimulatedTrouble::always(fault));
     SimulatedRule { trouble, ..SimulatedRule::default() }
 }
 
@@ -42,8 +42,8 @@ fn answering(prompt: Option<&str>, answer: &str) -> SimulatedRule {
 #[test]
 fn the_first_rule_that_matches_decides() {
     let agent = agent(vec![answering(Some("^fix"), "fixed"), answering(None, "other")]);
-    assert_eq!(agent.turn(&ask("fix it", 1)).answer, "fixed");
-    assert_eq!(agent.turn(&ask("do not fix it", 1)).answer, "other");
+    assert_eq!(agent.decide_turn(&ask("fix it", 1)).answer, "fixed");
+    assert_eq!(agent.decide_turn(&ask("do not fix it", 1)).answer, "other");
 }
 
 #[test]
@@ -60,16 +60,19 @@ fn a_rule_can_be_for_an_item_a_step_or_an_attempt() {
     for when in cases {
         let agent = agent(vec![rule(when.clone()), answering(None, "other")]);
         let request = SimulatedRequest { id: Some("name"), ..ask("p", 2) };
-        assert_eq!(agent.turn(&request).answer, "this", "{when:?}");
+        assert_eq!(agent.decide_turn(&request).answer, "this", "{when:?}");
         let request = SimulatedRequest { item: "x", step: "3", attempt: 1, ..ask("p", 2) };
-        assert_eq!(agent.turn(&request).answer, "other", "{when:?}");
+        assert_eq!(agent.decide_turn(&request).answer, "other", "{when:?}");
     }
 }
 
 #[test]
 fn a_prompt_without_a_rule_is_an_error_unless_there_are_no_rules() {
-    assert_eq!(agent(vec![answering(Some("^a$"), "")]).turn(&ask("b", 1)).end, SimulatedEnd::Error);
-    let turn = agent(vec![]).turn(&ask("b", 1));
+    assert_eq!(
+        agent(vec![answering(Some("^a$"), "")]).decide_turn(&ask("b", 1)).end,
+        SimulatedEnd::Error
+    );
+    let turn = agent(vec![]).decide_turn(&ask("b", 1));
     let answer = "done".to_owned();
     assert_eq!(turn, SimulatedTurn { answer, ..SimulatedTurn::default() });
 }
@@ -90,7 +93,7 @@ fn the_prompt_is_filled_in_and_cannot_steer_a_path() {
         },
         ..SimulatedRule::default()
     };
-    let turn = agent(vec![rule]).turn(&ask("../../x", 1));
+    let turn = agent(vec![rule]).decide_turn(&ask("../../x", 1));
     assert_eq!(turn.answer, "did ../../x");
     assert_eq!(turn.commit.as_deref(), Some("../../x"));
     let edit = &turn.edits[0];
@@ -102,7 +105,7 @@ fn the_prompt_is_filled_in_and_cannot_steer_a_path() {
 #[test]
 fn a_fault_ends_after_its_times() {
     let agent = failing(1.0, Some(2));
-    let struck = |n| agent.turn(&ask("p", n)).end == SimulatedEnd::Crash;
+    let struck = |n| agent.decide_turn(&ask("p", n)).end == SimulatedEnd::Crash;
     assert_eq!([1, 2, 3, 4].map(struck), [true, true, false, false]);
 }
 
@@ -110,7 +113,8 @@ fn a_fault_ends_after_its_times() {
 fn luck_is_the_same_every_time_and_fair() {
     let count = |probability: f64| {
         let agent = failing(probability, None);
-        let struck = |n: &u32| agent.turn(&ask(&format!("p{n}"), 1)).end == SimulatedEnd::Crash;
+        let struck =
+            |n: &u32| agent.decide_turn(&ask(&format!("p{n}"), 1)).end == SimulatedEnd::Crash;
         (0..1000).filter(struck).count()
     };
     assert_eq!(count(0.0), 0);
@@ -125,7 +129,7 @@ fn another_attempt_step_item_or_seed_has_other_luck() {
     let work = SimulatedWork { jitter_ms: 1 << 40, ..SimulatedWork::default() };
     let rule = SimulatedRule { work, ..SimulatedRule::default() };
     let luck = |seed: u64, request: &SimulatedRequest<'_>| {
-        SimulatedAgent { seed, ..agent(vec![rule.clone()]) }.turn(request).delay_ms
+        SimulatedAgent { seed, ..agent(vec![rule.clone()]) }.decide_turn(request).delay_ms
     };
     let base = luck(1, &ask("p", 1));
     assert_eq!(base, luck(1, &ask("p", 1)));
@@ -155,7 +159,7 @@ fn each_fault_changes_the_work_in_its_way() {
     };
     let shown = SimulatedFault::TABLE.iter().map(|(word, fault)| {
         let rule = SimulatedRule { work: work.clone(), ..faulty(*fault) };
-        let turn = agent(vec![rule]).turn(&ask("p", 1));
+        let turn = agent(vec![rule]).decide_turn(&ask("p", 1));
         let edits: Vec<_> = turn.edits.iter().map(|edit| edit.path.as_str()).collect();
         let commit = turn.commit.is_some();
         format!("{word}: {:?}, {edits:?}, {commit}, {:?}, {}", turn.end, turn.answer, turn.noise)
@@ -194,11 +198,11 @@ fn what_a_step_allows_is_the_limit() {
     let work = SimulatedWork { turns: 5, cost_usd: 2.0, ..SimulatedWork::default() };
     let agent = agent(vec![SimulatedRule { work, ..SimulatedRule::default() }]);
     let turns = SimulatedRequest { max_turns: std::num::NonZeroU32::new(3), ..ask("p", 1) };
-    let turn = agent.turn(&turns);
+    let turn = agent.decide_turn(&turns);
     assert_eq!((turn.end, turn.turns), (SimulatedEnd::MaxTurns, 3));
-    let turn = agent.turn(&SimulatedRequest { max_budget_usd: Some(0.5), ..ask("p", 1) });
+    let turn = agent.decide_turn(&SimulatedRequest { max_budget_usd: Some(0.5), ..ask("p", 1) });
     assert_eq!((turn.end, turn.cost_usd), (SimulatedEnd::OverBudget, 0.5));
-    let turn = agent.turn(&SimulatedRequest { max_budget_usd: Some(2.0), ..ask("p", 1) });
+    let turn = agent.decide_turn(&SimulatedRequest { max_budget_usd: Some(2.0), ..ask("p", 1) });
     assert_eq!(turn.end, SimulatedEnd::Well);
 }
 
@@ -206,7 +210,8 @@ fn what_a_step_allows_is_the_limit() {
 fn a_delay_has_some_jitter_and_the_fault_slow_owns_it() {
     let work = SimulatedWork { delay_ms: 100, jitter_ms: 50, ..SimulatedWork::default() };
     let plain = agent(vec![SimulatedRule { work: work.clone(), ..SimulatedRule::default() }]);
-    let delays: Vec<_> = (0..20).map(|n| plain.turn(&ask(&format!("{n}"), 1)).delay_ms).collect();
+    let delays: Vec<_> =
+        (0..20).map(|n| plain.decide_turn(&ask(&format!("{n}"), 1)).delay_ms).collect();
     assert!(delays.iter().all(|delay| (100..150).contains(delay)), "{delays:?}");
     assert!(delays.iter().any(|delay| *delay != delays[0]), "{delays:?}");
     let mut slow = SimulatedRule { work, ..faulty(SimulatedFault::Slow) };
@@ -214,7 +219,7 @@ fn a_delay_has_some_jitter_and_the_fault_slow_owns_it() {
         trouble.times = Some(1);
     }
     let slow = agent(vec![slow]);
-    assert_eq!([1, 2].map(|n| slow.turn(&ask("p", n)).delay_ms >= 100), [true, false]);
+    assert_eq!([1, 2].map(|n| slow.decide_turn(&ask("p", n)).delay_ms >= 100), [true, false]);
 }
 
 #[test]
@@ -224,22 +229,22 @@ fn in_a_rehearsal_a_fault_that_does_not_strike_is_passed_over() {
         trouble.times = Some(1);
     }
     let agent = rehearsal(vec![first, faulty(SimulatedFault::Error)]);
-    let ends = [1, 2].map(|n| agent.turn(&ask("p", n)).end);
+    let ends = [1, 2].map(|n| agent.decide_turn(&ask("p", n)).end);
     assert_eq!(ends, [SimulatedEnd::Crash, SimulatedEnd::Error]);
-    let turn = rehearsal(vec![answering(Some("^a$"), "")]).turn(&ask("b", 1));
+    let turn = rehearsal(vec![answering(Some("^a$"), "")]).decide_turn(&ask("b", 1));
     assert_eq!((turn.end, turn.cost_usd), (SimulatedEnd::Well, 0.1));
 }
 
 #[test]
 fn in_a_rehearsal_everything_a_step_needs_is_made_up() {
     let agent = rehearsal(vec![]);
-    let turn = agent.turn(&ask("p", 1));
+    let turn = agent.decide_turn(&ask("p", 1));
     assert_eq!((turn.answer.as_str(), turn.edits.len()), ("done", 0));
-    let turn = agent.turn(&SimulatedRequest { commit_required: true, ..ask("p", 1) });
+    let turn = agent.decide_turn(&SimulatedRequest { commit_required: true, ..ask("p", 1) });
     assert_eq!(turn.edits[0].path, "simulated/item-1-1.txt");
     assert_eq!(turn.commit.as_deref(), Some("Simulated change for item-1"));
     for format in [CaptureFormat::Number, CaptureFormat::Json, CaptureFormat::Boolean] {
-        let turn = agent.turn(&SimulatedRequest { format, ..ask("p", 1) });
+        let turn = agent.decide_turn(&SimulatedRequest { format, ..ask("p", 1) });
         assert!(format.read(&turn.answer).is_ok(), "{}", turn.answer);
     }
 }
@@ -269,10 +274,11 @@ fn a_made_up_result_satisfies_the_schema_and_a_mismatch_does_not() {
     for source in schemas() {
         let schema = OutputSchema::parse(&source).unwrap();
         let request = SimulatedRequest { schema: Some(&schema), ..ask("p", 1) };
-        let result = rehearsal(vec![]).turn(&request).result.unwrap();
-        assert_eq!(schema.check(&result), Ok(()), "{source} {result}");
-        let wrong = agent(vec![faulty(SimulatedFault::SchemaMismatch)]).turn(&request).result;
-        let is_wrong = schema.check(&wrong.unwrap()).is_err();
+        let result = rehearsal(vec![]).decide_turn(&request).result.unwrap();
+        assert_eq!(schema.validate(&result), Ok(()), "{source} {result}");
+        let wrong =
+            agent(vec![faulty(SimulatedFault::SchemaMismatch)]).decide_turn(&request).result;
+        let is_wrong = schema.validate(&wrong.unwrap()).is_err();
         assert_eq!(is_wrong, source != json!({}), "{source}");
     }
 }
@@ -282,6 +288,6 @@ fn an_answer_in_json_is_data_where_a_schema_asks_for_it() {
     let schema = OutputSchema::parse(&json!({"type": "object"})).unwrap();
     let agent = agent(vec![answering(None, r#"{"a": 1}"#)]);
     let request = SimulatedRequest { schema: Some(&schema), ..ask("p", 1) };
-    assert_eq!(agent.turn(&request).result, Some(json!({"a": 1})));
-    assert_eq!(agent.turn(&ask("p", 1)).result, None);
+    assert_eq!(agent.decide_turn(&request).result, Some(json!({"a": 1})));
+    assert_eq!(agent.decide_turn(&ask("p", 1)).result, None);
 }

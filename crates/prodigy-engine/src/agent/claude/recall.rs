@@ -19,7 +19,7 @@ use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, mkdirat, openat, renameat, unl
 ///
 /// `projects` holds a directory for each project; `wanted` is the name of one of them, if the
 /// program would find a copy there.
-pub(super) fn recall(projects: &Path, session: &str, wanted: Option<&str>) -> bool {
+pub(super) fn restore_transcript(projects: &Path, session: &str, wanted: Option<&str>) -> bool {
     let Ok(projects) = directory(CWD, projects.as_os_str(), OFlags::empty()) else { return false };
     let name = format!("{session}.jsonl");
     let Some((project, transcript)) = last(&projects, &name) else { return false };

@@ -180,8 +180,8 @@ fn a_session_is_found_wherever_it_was_begun() {
     let config_dir = Some(home.path().to_str().unwrap().to_owned());
     let agent = claude(ClaudeAgent { config_dir, ..ClaudeAgent::default() }, false);
     let id = "11111111-2222-4333-8444-555555555555";
-    let directory = agent.directory(&[]).unwrap();
-    let recall = |id: &str| agent.recall(id, here.path(), &directory);
+    let directory = agent.config_dir(&[]).unwrap();
+    let recall = |id: &str| agent.restore_session(id, here.path(), &directory);
     assert!(!recall(id));
 
     let elsewhere = home.path().join("projects/-somewhere-else");
@@ -204,7 +204,7 @@ fn a_session_is_not_taken_from_a_link_nor_copied_through_one() {
     let home = tempfile::tempdir().unwrap();
     let here = tempfile::tempdir().unwrap();
     let agent = claude(ClaudeAgent::default(), false);
-    let recall = || agent.recall("1", here.path(), home.path());
+    let recall = || agent.restore_session("1", here.path(), home.path());
     let (secret, profile) = (home.path().join("secret"), home.path().join("profile"));
     for file in [&secret, &profile] {
         fs::write(file, "mine\n").unwrap();

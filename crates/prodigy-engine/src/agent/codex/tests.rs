@@ -104,9 +104,9 @@ fn a_session_is_found_below_the_day_it_was_begun_on() {
     fs::write(day.join("rollout-2026-03-07T10-00-00-abc.jsonl"), "").unwrap();
     let env = [(OsString::from("CODEX_HOME"), home.path().as_os_str().to_owned())];
     let agent = CodexDriver::new(CodexAgent::default());
-    let directory = agent.directory(&env).unwrap();
-    assert!(agent.recall("abc", Path::new("/"), &directory));
-    assert!(!agent.recall("abd", Path::new("/"), &directory));
-    assert!(!agent.recall("abc", Path::new("/"), &day));
-    assert_eq!(agent.directory(&[]), None);
+    let directory = agent.config_dir(&env).unwrap();
+    assert!(agent.restore_session("abc", Path::new("/"), &directory));
+    assert!(!agent.restore_session("abd", Path::new("/"), &directory));
+    assert!(!agent.restore_session("abc", Path::new("/"), &day));
+    assert_eq!(agent.config_dir(&[]), None);
 }

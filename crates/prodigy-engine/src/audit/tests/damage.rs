@@ -7,9 +7,9 @@ use prodigy_core::audit::{AuditVerification, ChainError, ChainHead};
 use super::ground::{Ground, at, said};
 use crate::{
     audit::{
-        Error, reference,
+        Error, anchor_ref,
         tail::{AnchorMismatch, AuditTail},
-        verify,
+        verify_trail,
     },
     store::fixture::files_in,
 };
@@ -35,7 +35,8 @@ fn refused(ground: &Ground) -> String {
 #[test]
 fn an_append_that_was_killed_at_any_byte_leaves_a_trail_that_goes_on() {
     let (ground, text, begin) = three();
-    let anchor = ChainHead::at(text[..begin - 1].rsplit(|byte| *byte == b'\n').next().unwrap());
+    let anchor =
+        ChainHead::from_line(text[..begin - 1].rsplit(|byte| *byte == b'\n').next().unwrap());
     let anchor = anchor.unwrap();
     for length in begin..=text.len() {
         ground.put(&text[..length]);
@@ -44,7 +45,7 @@ fn an_append_that_was_killed_at_any_byte_leaves_a_trail_that_goes_on() {
         let is_whole = length == text.len();
         let end = if is_whole { length } else { begin };
         assert_eq!((tail.end, tail.torn), (end as u64, (length - end) as u64));
-        let head = tail.head(&file, &anchor).ok().unwrap();
+        let head = tail.verify_against(&file, &anchor).ok().unwrap();
         assert_eq!(head.seq, if is_whole { 3 } else { 2 });
     }
 }
@@ -56,7 +57,7 @@ fn an_anchored_record_that_was_cut_at_any_byte_is_missed() {
     for length in 0..text.len() {
         ground.put(&text[..length]);
         let file = fs::File::open(ground.layout.audit_file()).unwrap();
-        let head = AuditTail::find(&file).and_then(|tail| tail.head(&file, &anchor));
+        let head = AuditTail::find(&file).and_then(|tail| tail.verify_against(&file, &anchor));
         assert!(matches!(head, Err(AnchorMismatch::Reason(_))), "cut at {length}");
     }
     ground.put(&text[..begin + 7]);
@@ -69,8 +70,8 @@ fn half_a_record_is_put_aside_and_the_trail_goes_on() {
     let (ground, text, begin) = three();
     let anchor = ChainHead { seq: 2, hash: ground.records()[1].hash.clone() };
     for (round, half) in [1, 100, text.len() - begin - 1].into_iter().enumerate() {
-        let object = ground.repo.anchor(&reference(&ground.layout)).unwrap().unwrap();
-        let name = reference(&ground.layout);
+        let object = ground.repo.read_anchor(&anchor_ref(&ground.layout)).unwrap().unwrap();
+        let name = anchor_ref(&ground.layout);
         ground.repo.move_anchor(&name, &anchor.to_string(), Some(&object)).unwrap();
         ground.put(&text[..begin + half]);
         let AuditVerification::Whole { head, torn, .. } = ground.verified() else {
@@ -95,11 +96,11 @@ fn half_a_record_is_put_aside_and_the_trail_goes_on() {
 #[test]
 fn records_that_were_written_and_not_anchored_stay_and_are_anchored_by_the_next_append() {
     let (ground, _, _) = three();
-    let name = reference(&ground.layout);
-    let object = ground.repo.anchor(&name).unwrap().unwrap();
+    let name = anchor_ref(&ground.layout);
+    let object = ground.repo.read_anchor(&name).unwrap().unwrap();
     let first = ChainHead { seq: 1, hash: ground.records()[0].hash.clone() };
     for anchor in [first, ChainHead::start()] {
-        let object = ground.repo.anchor(&name).unwrap().unwrap();
+        let object = ground.repo.read_anchor(&name).unwrap().unwrap();
         ground.repo.move_anchor(&name, &anchor.to_string(), Some(&object)).unwrap();
         let before = ground.records();
         let behind = before.len() as u64 - anchor.seq;
@@ -142,20 +143,20 @@ fn a_last_record_that_was_changed_is_not_built_on() {
     }
     let mut other = ChainHead { seq: 2, hash: ground_hash(&text, 1) };
     let record = other.append(said(7), at(0));
-    ground.put(&[&text[..begin], record.line().as_bytes(), b"\n"].concat());
+    ground.put(&[&text[..begin], record.to_line().as_bytes(), b"\n"].concat());
     insta::assert_snapshot!(refused(&ground), @"the audit trail `$ROOT/home/audit/repo/audit.jsonl` is not what was recorded: its last line does not fit: it is not the record that is anchored in git: the records up to here were made anew");
     let broken = AuditVerification::Broken { line: 3, why: ChainError::OtherThanAnchored };
     assert_eq!(ground.verified(), broken);
 }
 
 fn ground_hash(text: &[u8], line: usize) -> String {
-    ChainHead::at(text.split(|byte| *byte == b'\n').nth(line).unwrap()).unwrap().hash
+    ChainHead::from_line(text.split(|byte| *byte == b'\n').nth(line).unwrap()).unwrap().hash
 }
 
 #[test]
 fn a_trail_without_its_anchor_is_not_built_on() {
     let (ground, ..) = three();
-    ground.git(&["update-ref", "-d", &reference(&ground.layout)]);
+    ground.git(&["update-ref", "-d", &anchor_ref(&ground.layout)]);
     insta::assert_snapshot!(refused(&ground), @"the audit trail `$ROOT/home/audit/repo/audit.jsonl` is not what was recorded: its anchor, the reference `$REFERENCE`, is gone");
     assert_eq!(ground.verified(), AuditVerification::Unanchored { records: 3 });
 }
@@ -163,14 +164,14 @@ fn a_trail_without_its_anchor_is_not_built_on() {
 #[test]
 fn an_anchor_that_holds_something_else_is_named() {
     let (ground, ..) = three();
-    ground.git(&["update-ref", &reference(&ground.layout), "HEAD:"]);
+    ground.git(&["update-ref", &anchor_ref(&ground.layout), "HEAD:"]);
     let error = ground.audit().append(vec![said(9)], at(9)).unwrap_err();
     assert!(matches!(error, Error::Anchor(_)), "{error:?}");
-    let name = reference(&ground.layout);
+    let name = anchor_ref(&ground.layout);
     ground.git(&["update-ref", "-d", &name]);
     ground.repo.move_anchor(&name, "3 abc", None).unwrap();
     insta::assert_snapshot!(refused(&ground), @"the reference `$REFERENCE` does not hold the head of the audit trail: `3 abc` is not the head of an audit trail");
-    assert!(matches!(verify(&ground.layout, &ground.repo), Err(Error::NoHead { .. })));
+    assert!(matches!(verify_trail(&ground.layout, &ground.repo), Err(Error::NoHead { .. })));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use prodigy_core::{
 use tempfile::TempDir;
 
 use crate::{
-    audit::{AuditTrail, read, reference, verify},
+    audit::{AuditTrail, anchor_ref, read_trail, verify_trail},
     git::{Git, Repo},
     store::Layout,
 };
@@ -72,11 +72,11 @@ impl<D: AsRef<Path>> Ground<D> {
     }
 
     pub(super) fn records(&self) -> Vec<AuditRecord> {
-        read(&self.layout).unwrap().map(Result::unwrap).collect()
+        read_trail(&self.layout).unwrap().map(Result::unwrap).collect()
     }
 
     pub(super) fn verified(&self) -> AuditVerification {
-        verify(&self.layout, &self.repo).unwrap()
+        verify_trail(&self.layout, &self.repo).unwrap()
     }
 
     /// Returns what stands in the file.
@@ -91,7 +91,7 @@ impl<D: AsRef<Path>> Ground<D> {
 
     /// Returns what the anchor holds.
     pub(super) fn anchored(&self) -> String {
-        git(self.directory.as_ref(), &["cat-file", "blob", &reference(&self.layout)])
+        git(self.directory.as_ref(), &["cat-file", "blob", &anchor_ref(&self.layout)])
     }
 
     /// Runs git in the repository.
@@ -110,7 +110,7 @@ impl<D: AsRef<Path>> Ground<D> {
 
     /// Shows an error without the directory, which is different every time.
     pub(super) fn show(&self, what: impl fmt::Display) -> String {
-        let reference = reference(&self.layout);
+        let reference = anchor_ref(&self.layout);
         let directory = self.directory.as_ref().to_str().unwrap();
         what.to_string().replace(directory, "$ROOT").replace(&reference, "$REFERENCE")
     }

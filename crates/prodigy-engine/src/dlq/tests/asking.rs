@@ -64,7 +64,7 @@ impl Office {
             RunFingerprint { workflow_hash: self.workflow.repeat(32), ..RunFingerprint::default() };
         let bench =
             ReplayEvaluator::new(Arc::clone(&self.policy), Some(run), &self.world.queue()).unwrap();
-        bench.among(Some("ann".to_owned()), self.replayer.map(str::to_owned))
+        bench.with_people(Some("ann".to_owned()), self.replayer.map(str::to_owned))
     }
 
     /// Does something as somebody, so many seconds after the job began.
@@ -76,7 +76,7 @@ impl Office {
     ) -> T {
         let (layout, job) = (&self.world.home.layout, &self.world.home.job);
         let lock = JobLock::take(layout, job).unwrap();
-        let queue = DeadLetterStore::open_held(layout, job, &lock).unwrap();
+        let queue = DeadLetterStore::open_locked(layout, job, &lock).unwrap();
         let (bench, identity) = (self.bench(), IdentityKind::Asserted);
         let amending = DeadLetterEditor { layout, job, by, identity, reason: "", now: at(seconds) };
         let mut trail = |records: Vec<NewAuditRecord>| {
@@ -110,7 +110,7 @@ impl Office {
         let signers = SignerFiles::default();
         let answer = VoteRequest { item: &item, vote, expect, key: None, signers: &signers };
         let answered =
-            self.with(by, seconds, |asking, lock, trail| asking.answer(lock, answer, trail));
+            self.with(by, seconds, |asking, lock, trail| asking.vote(lock, answer, trail));
         answered.map_err(|error| match &error {
             VoteError::Refused(refusal) => refusal.code().to_owned(),
             VoteError::NoEntry(_) | VoteError::Identity(_) | VoteError::Amend(_) => {
@@ -141,7 +141,7 @@ impl Office {
     }
 
     fn verdict(&self, seconds: i64) -> ReplayVerdict {
-        self.bench().ruling_on(&self.entry(), ReplayTrigger::Asked, at(seconds)).verdict
+        self.bench().evaluate(&self.entry(), ReplayTrigger::Asked, at(seconds)).verdict
     }
 
     /// Shows what is in the audit trail.
@@ -186,7 +186,7 @@ fn enough_different_people_let_an_entry_be_replayed() {
     assert_eq!((second.digest, second.state), (digest, ApprovalState::Granted));
     assert_eq!(office.verdict(31), ReplayVerdict::Replay);
     assert_eq!(office.verdict(10 + 1800), ReplayVerdict::Approval);
-    let heading = office.world.queue().headings().next().unwrap().unwrap();
+    let heading = office.world.queue().summaries().next().unwrap().unwrap();
     assert!(heading.standing.has_approval);
     assert_eq!(office.entry().revision, before);
     office.assert_sound();
@@ -272,7 +272,7 @@ fn whatever_changes_about_an_entry_voids_what_was_agreed_to() {
                 serde_json::value::RawValue::from_string("7".to_owned()).unwrap(),
             );
             office.with("ben", 40, |asking, lock, trail| {
-                asking.amending.amend_held(lock, &items, &edit, trail).unwrap()
+                asking.amending.apply_locked(lock, &items, &edit, trail).unwrap()
             });
         }),
         ("digest_mismatch", |office| {
@@ -360,7 +360,7 @@ fn agreeing_to_a_replay_is_not_agreeing_to_one_that_lifts_a_limit() {
         office.approve(by, 20, &digest).unwrap();
     }
     let forced = |office: &Office, seconds| {
-        office.bench().ruling_on(&office.entry(), ReplayTrigger::Forced, at(seconds)).verdict
+        office.bench().evaluate(&office.entry(), ReplayTrigger::Forced, at(seconds)).verdict
     };
     // Nothing is in the way that somebody would lift.
     assert_eq!(forced(&office, 30), ReplayVerdict::Replay);

@@ -42,17 +42,17 @@ pub(super) struct Doing<'a> {
 
 impl DlqHarness {
     pub(super) fn new(data: &[&str]) -> Self {
-        let ids = (1..=data.len()).map(|at| ItemId::at(at, data.len()));
+        let ids = (1..=data.len()).map(|at| ItemId::from_position(at, data.len()));
         Self::with(ids.zip(data.iter().map(|data| (*data).to_owned())).collect())
     }
 
     pub(super) fn sized(items: usize) -> Self {
-        let ids = (1..=items).map(|at| ItemId::at(at, items));
+        let ids = (1..=items).map(|at| ItemId::from_position(at, items));
         Self::with(ids.map(|id| (id, "{\"path\":\"src/main.rs\"}".to_owned())).collect())
     }
 
     pub(super) fn keyed(keys: &[&str]) -> Self {
-        Self::with(keys.iter().map(|key| (ItemId::of_key(key), json!(key).to_string())).collect())
+        Self::with(keys.iter().map(|key| (ItemId::from_key(key), json!(key).to_string())).collect())
     }
 
     fn with(items: Vec<(ItemId, String)>) -> Self {
@@ -153,7 +153,7 @@ impl DlqHarness {
     /// Shows the entries in the order in which they are listed.
     pub(super) fn list(&self) -> String {
         let queue = self.queue();
-        let lines = queue.headings().map(|heading| match heading {
+        let lines = queue.summaries().map(|heading| match heading {
             Ok(heading) => format!(
                 "{} {} {} after {}, {} replays{}",
                 heading.item_id,
@@ -173,7 +173,7 @@ impl DlqHarness {
     pub(super) fn histories(&self) -> String {
         let queue = self.queue();
         let mut entries: Vec<_> = queue
-            .headings()
+            .summaries()
             .map(|heading| queue.entry(&heading.unwrap().item_id).unwrap().unwrap())
             .collect();
         entries.sort_by(|a, b| a.item_id.cmp(&b.item_id));
@@ -216,13 +216,13 @@ impl Doing<'_> {
     pub(super) fn hear(&mut self, records: &[EventRecord]) {
         for record in records {
             let place = record.item_id.as_ref().and_then(|item| self.world.places.get(item));
-            self.letters.hear(record, place.copied());
+            self.letters.apply(record, place.copied());
             self.last = record.seq;
         }
     }
 
     pub(super) fn settle(&self) {
-        self.letters.settle();
+        self.letters.flush();
     }
 
     pub(super) fn finish(&mut self) {
@@ -236,7 +236,7 @@ impl Doing<'_> {
     }
 
     pub(super) fn problem(&self) -> Option<String> {
-        self.letters.problem()
+        self.letters.take_first_error()
     }
 }
 

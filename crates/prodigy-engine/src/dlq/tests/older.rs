@@ -39,7 +39,7 @@ fn files_of_older_programs_are_listed_and_bad_ones_are_named() {
     write(flat.join("notes.txt"), "not an entry".to_owned());
     let queue = DeadLetterStore::open(layout, &job).unwrap();
     let seen: Vec<String> = queue
-        .headings()
+        .summaries()
         .map(|heading| match heading {
             Ok(heading) => {
                 format!("{} {} {}", heading.item_id, heading.reason_code, heading.attempts)

@@ -50,7 +50,7 @@ fn amended(
         reason: "done by hand",
         now: at(100),
     };
-    amending.amend(&all(world), amendment, &mut |_| Ok(()))
+    amending.apply(&all(world), amendment, &mut |_| Ok(()))
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn what_is_wrong_with_the_files_is_found_and_put_right() {
     // The file of the third entry is from before its replay.
     let mut old = world.queue().entry(&world.item(3)).unwrap().unwrap();
     old.status = prodigy_core::dlq::EntryStatus::Open;
-    old.seal();
+    old.update_hash();
     write_atomic(&world.file(3), format!("{}\n", serde_json::to_string(&old).unwrap()).as_bytes())
         .unwrap();
 

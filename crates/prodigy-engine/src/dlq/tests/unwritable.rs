@@ -43,7 +43,7 @@ fn what_was_missing_at_the_end_of_a_run_is_written_when_it_is_looked_for() {
     // It is looked for while it still cannot be written.
     let seen = super::super::DeadLetterStore::open(&world.home.layout, &world.home.job);
     let seen = seen.unwrap();
-    assert_eq!((seen.open_entries(), seen.unreadable().is_some()), (1, true));
+    assert_eq!((seen.open_entries(), seen.read_error().is_some()), (1, true));
     fs::remove_file(&blocked).unwrap();
     assert_eq!(world.queue().open_entries(), 1);
     assert_eq!(world.files().len(), 1);
@@ -79,6 +79,6 @@ fn a_full_disk_leaves_whole_files_and_the_rest_comes_when_there_is_room() {
     run.finish();
     assert_eq!(world.files().len(), ITEMS);
     let queue = world.queue();
-    assert_eq!((queue.headings().count(), queue.open_entries()), (ITEMS, ITEMS as u64));
+    assert_eq!((queue.summaries().count(), queue.open_entries()), (ITEMS, ITEMS as u64));
     assert_eq!(world.index().lines().count(), ITEMS + 1);
 }

@@ -81,8 +81,8 @@ fn what_jobs_spend_is_noted_under_the_day_and_added_up() {
     let mut other = DailySpend::new(&other_layout, &"job-1".parse().unwrap());
     for (seconds, cost_usd) in [(1, 0.5), (2, 0.0), (3, 0.25), (MIDNIGHT, 1.0)] {
         let record = spender.record(usage(cost_usd), seconds);
-        book.note(&record).unwrap();
-        other.note(&record).unwrap();
+        book.record(&record).unwrap();
+        other.record(&record).unwrap();
     }
     insta::assert_snapshot!(spender.noted(), @r#"
     2026-01-02.jsonl
@@ -96,7 +96,7 @@ fn what_jobs_spend_is_noted_under_the_day_and_added_up() {
     "#);
     assert_eq!(book.today_usd(at(9), 1.75).unwrap(), 1.5);
     assert_eq!(book.today_usd(at(MIDNIGHT), 1.75).unwrap(), 2.0);
-    let dates = days(&spender.directory()).unwrap();
+    let dates = list_days(&spender.directory()).unwrap();
     assert_eq!(
         dates.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["2026-01-02", "2026-01-03"]
@@ -113,13 +113,13 @@ fn what_is_in_the_journal_and_not_noted_yet_counts() {
 fn only_what_is_new_is_read() {
     let mut spender = Spender::new();
     let (mut book, mut reader) = (spender.book(), spender.book());
-    book.note(&spender.record(usage(0.5), 1)).unwrap();
+    book.record(&spender.record(usage(0.5), 1)).unwrap();
     assert_eq!(reader.today_usd(at(2), 0.0).unwrap(), 0.5);
     let path = spender.directory().join("2026-01-02.jsonl");
     // What was read already is not looked at again.
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("0.5", "9.5")).unwrap();
-    book.note(&spender.record(usage(0.25), 3)).unwrap();
+    book.record(&spender.record(usage(0.25), 3)).unwrap();
     assert_eq!(reader.today_usd(at(4), 0.0).unwrap(), 0.75);
     // A file that is shorter is another one.
     fs::write(&path, "").unwrap();
@@ -131,7 +131,7 @@ fn a_line_that_is_cut_off_or_strange_spoils_no_other() {
     let mut spender = Spender::new();
     let mut book = spender.book();
     let record = spender.record(usage(0.5), 1);
-    book.note(&record).unwrap();
+    book.record(&record).unwrap();
     let path = spender.directory().join("2026-01-02.jsonl");
     let whole = fs::read_to_string(&path).unwrap();
     let strange = "{}\n\n\u{0}\n{\"cost_usd\":7}\n".to_owned() + &"x".repeat(200_000) + "\n";
@@ -140,7 +140,7 @@ fn a_line_that_is_cut_off_or_strange_spoils_no_other() {
         fs::write(&path, format!("{strange}{torn}")).unwrap();
         assert_eq!(spender.book().today_usd(at(2), 0.0).unwrap(), 0.0);
         let mut another = spender.book();
-        another.note(&record).unwrap();
+        another.record(&record).unwrap();
         assert_eq!(spender.book().today_usd(at(2), 0.0).unwrap(), 0.5, "cut off at {end}");
     }
 }
@@ -149,7 +149,7 @@ fn a_line_that_is_cut_off_or_strange_spoils_no_other() {
 fn what_a_crash_cut_off_is_noted_under_its_own_day() {
     let mut spender = Spender::new();
     let mut book = spender.book();
-    book.note(&spender.record(usage(0.5), 1)).unwrap();
+    book.record(&spender.record(usage(0.5), 1)).unwrap();
     spender.record(usage(0.25), 2);
     spender.record(usage(1.0), MIDNIGHT);
     let mut resumed = spender.book();
@@ -159,7 +159,7 @@ fn what_a_crash_cut_off_is_noted_under_its_own_day() {
     let noted = spender.noted();
     spender.book().catch_up(&spender.home.layout, &spender.fold).unwrap();
     assert_eq!(spender.noted(), noted, "it is noted once");
-    resumed.note(&spender.record(usage(0.25), MIDNIGHT + 1)).unwrap();
+    resumed.record(&spender.record(usage(0.25), MIDNIGHT + 1)).unwrap();
     assert_eq!(resumed.today_usd(at(MIDNIGHT), 2.0).unwrap(), 1.25);
     fs::remove_dir_all(spender.directory()).unwrap();
     spender.book().catch_up(&spender.home.layout, &spender.fold).unwrap();
@@ -171,12 +171,12 @@ fn money_that_the_journal_lost_stays_spent() {
     let mut spender = Spender::new();
     let mut book = spender.book();
     let record = spender.record(usage(0.5), 1);
-    book.note(&record).unwrap();
+    book.record(&record).unwrap();
     // The journal was not synced: nothing of it survived.
     let mut resumed = spender.book();
     resumed.catch_up(&spender.home.layout, &Job::default()).unwrap();
     assert_eq!(resumed.today_usd(at(2), 0.0).unwrap(), 0.5);
-    resumed.note(&record).unwrap();
+    resumed.record(&record).unwrap();
     assert_eq!(resumed.today_usd(at(2), 0.5).unwrap(), 1.0);
 }
 
@@ -185,12 +185,12 @@ fn what_could_not_be_written_is_noted_with_the_next() {
     let mut spender = Spender::new();
     let mut book = spender.book();
     fs::write(spender.directory(), "in the way").unwrap();
-    let error = book.note(&spender.record(usage(0.5), 1)).unwrap_err();
+    let error = book.record(&spender.record(usage(0.5), 1)).unwrap_err();
     assert_eq!(spender.home.show(error), "cannot open `$HOME/spending/2026-01-02.jsonl`");
     book.today_usd(at(2), 0.5).unwrap_err();
     fs::remove_file(spender.directory()).unwrap();
     assert_eq!(book.today_usd(at(2), 0.5).unwrap(), 0.5, "it counts all the same");
-    book.note(&spender.record(usage(0.25), 3)).unwrap();
+    book.record(&spender.record(usage(0.25), 3)).unwrap();
     assert_eq!(book.today_usd(at(4), 0.75).unwrap(), 0.75);
     insta::assert_snapshot!(spender.noted(), @r#"
     2026-01-02.jsonl

@@ -8,7 +8,7 @@ use prodigy_engine::audit;
 
 use crate::{
     cli::Cli,
-    error::{CliError, explained},
+    error::{CliError, error_chain},
     exit::Exit,
     output::Console,
 };
@@ -28,11 +28,7 @@ pub(crate) enum AuditCommand {
     Restart(restart::AuditRestartArgs),
 }
 
-pub(super) fn run(
-    args: &Cli,
-    command: &AuditCommand,
-    out: &mut Console,
-) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &AuditCommand, out: &mut Console) -> Result<Exit, CliError> {
     match command {
         AuditCommand::Verify(command) => verify::run(args, command, out),
         AuditCommand::Show(command) => show::run(args, command, out),
@@ -43,7 +39,7 @@ pub(super) fn run(
 /// Turns an error of the audit trail into one for people.
 #[expect(clippy::needless_pass_by_value, reason = "this is what `map_err` hands over")]
 pub(crate) fn audit_error(error: audit::Error) -> CliError {
-    let shown = CliError::new(Exit::Failure, explained(&error));
+    let shown = CliError::new(Exit::Failure, error_chain(&error));
     match error.hint() {
         Some(hint) => shown.with_hint(hint),
         None => shown,

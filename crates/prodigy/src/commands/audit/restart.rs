@@ -35,18 +35,18 @@ pub(super) fn run(
     out: &mut Console,
 ) -> Result<Exit, CliError> {
     let repo = context::repo(None)?;
-    let layout = context::layout(&context::prepared_home(args)?, &repo)?;
+    let layout = context::layout(&context::ensure_home(args)?, &repo)?;
     if command.reason.trim().is_empty() {
         return Err(CliError::new(Exit::Usage, "the reason is empty")
             .with_hint("say in a few words why; it is recorded"));
     }
     let audit = AuditTrail::open(&layout, &repo).map_err(audit_error)?;
     let job: JobId = TRAIL.parse().map_err(|error| {
-        CliError::new(Exit::Failure, "the audit trail has no name").because(error)
+        CliError::new(Exit::Failure, "the audit trail has no name").with_source(error)
     })?;
-    let (by, action) = (context::person(&repo), AuditAction::RestartTrail);
+    let (by, action) = (context::actor(&repo), AuditAction::RestartTrail);
     let mut record = NewAuditRecord::new(by, IdentityKind::Asserted, action, job);
-    record.reason = Some(super::super::secrets::without_inherited(&command.reason));
+    record.reason = Some(super::super::secrets::mask_inherited(&command.reason));
     let ArchivedTrail { file, reference } =
         audit.restart(record, clock::now()).map_err(audit_error)?;
     out.line("a new audit trail begins")?;

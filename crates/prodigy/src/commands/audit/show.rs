@@ -14,13 +14,13 @@ use crate::{
     cli::Cli,
     commands::{
         dlq::{JsonListWriter, TextTable},
-        events::since,
-        lookup::layouts,
+        events::parse_since,
+        lookup::visible_layouts,
     },
-    error::{CliError, explained},
+    error::{CliError, error_chain},
     exit::Exit,
     output::Console,
-    report::count,
+    report::plural,
 };
 
 /// Show what was done to dead letters, the newest last
@@ -75,23 +75,23 @@ pub(super) fn run(
     command: &AuditShowArgs,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let wanted = command.wanted()?;
+    let wanted = command.to_filter()?;
     let mut shown = if command.json {
         AuditListPrinter::Document(JsonListWriter::begin("records", out)?)
     } else {
         AuditListPrinter::Table(table())
     };
     let (mut rows, mut left_out) = (0_u64, UnreadableRecords::default());
-    for layout in layouts(args)? {
+    for layout in visible_layouts(args)? {
         let mut last = VecDeque::new();
-        for record in audit::read(&layout).map_err(audit_error)? {
-            let Some(record) = left_out.sort(record)? else { continue };
-            if !wanted.is_met_by(&record) {
+        for record in audit::read_trail(&layout).map_err(audit_error)? {
+            let Some(record) = left_out.accept_readable(record)? else { continue };
+            if !wanted.matches(&record) {
                 continue;
             }
             rows += 1;
             let Some(limit) = command.limit else {
-                shown.take(&record, out)?;
+                shown.push(&record, out)?;
                 continue;
             };
             last.push_back(record);
@@ -99,14 +99,18 @@ pub(super) fn run(
                 last.pop_front();
             }
         }
-        last.iter().try_for_each(|record| shown.take(record, out))?;
+        last.iter().try_for_each(|record| shown.push(record, out))?;
     }
     shown.end(out)?;
     out.flush()?;
     if rows == 0 && !command.json {
-        out.note(if wanted.is_all() { "nothing is recorded yet" } else { "no record matches" });
+        out.note(if wanted.is_unfiltered() {
+            "nothing is recorded yet"
+        } else {
+            "no record matches"
+        });
     }
-    Ok(left_out.note(out))
+    Ok(left_out.print_warning(out))
 }
 
 /// The lines that cannot be read.
@@ -119,7 +123,7 @@ struct UnreadableRecords {
 
 impl UnreadableRecords {
     /// Passes on a record that can be read.
-    fn sort(
+    fn accept_readable(
         &mut self,
         record: Result<AuditRecord, audit::Error>,
     ) -> Result<Option<AuditRecord>, CliError> {
@@ -127,7 +131,7 @@ impl UnreadableRecords {
             Ok(record) => Ok(Some(record)),
             Err(error @ audit::Error::Unreadable { .. }) => {
                 self.count += 1;
-                self.first.get_or_insert_with(|| explained(&error));
+                self.first.get_or_insert_with(|| error_chain(&error));
                 Ok(None)
             }
             Err(error) => Err(audit_error(error)),
@@ -135,28 +139,32 @@ impl UnreadableRecords {
     }
 
     /// Says what was left out.
-    fn note(self, out: &mut Console) -> Exit {
+    fn print_warning(self, out: &mut Console) -> Exit {
         let Some(first) = self.first else { return Exit::Success };
         out.note(format_args!("warning: {first}"));
-        let lines = count(self.count, "line");
+        let lines = plural(self.count, "line");
         out.note(format_args!("{lines} left out; `prodigy audit verify` looks closer"));
         Exit::Failure
     }
 }
 
 impl AuditShowArgs {
-    fn wanted(&self) -> Result<AuditFilter, CliError> {
+    fn to_filter(&self) -> Result<AuditFilter, CliError> {
         Ok(AuditFilter {
             job: self.job.clone(),
-            item: self.item.as_ref().map(|item| (item.clone(), ItemId::of_key(item))),
-            actions: self.actions.iter().map(|name| action(name)).collect::<Result<_, _>>()?,
-            since: self.since.as_deref().map(since).transpose()?,
+            item: self.item.as_ref().map(|item| (item.clone(), ItemId::from_key(item))),
+            actions: self
+                .actions
+                .iter()
+                .map(|name| parse_action(name))
+                .collect::<Result<_, _>>()?,
+            since: self.since.as_deref().map(parse_since).transpose()?,
         })
     }
 }
 
 /// Returns the action of a name.
-fn action(name: &str) -> Result<AuditAction, CliError> {
+fn parse_action(name: &str) -> Result<AuditAction, CliError> {
     let found = AuditAction::ALL.iter().copied().find(|action| action.name() == name);
     found.ok_or_else(|| {
         let names: Vec<_> = AuditAction::ALL.iter().map(|action| action.name()).collect();
@@ -166,11 +174,11 @@ fn action(name: &str) -> Result<AuditAction, CliError> {
 }
 
 impl AuditFilter {
-    fn is_all(&self) -> bool {
+    fn is_unfiltered(&self) -> bool {
         self.job.is_none() && self.item.is_none() && self.actions.is_empty() && self.since.is_none()
     }
 
-    fn is_met_by(&self, record: &AuditRecord) -> bool {
+    fn matches(&self, record: &AuditRecord) -> bool {
         let said = &record.said;
         self.job.as_ref().is_none_or(|job| *job == said.job)
             && self
@@ -183,7 +191,7 @@ impl AuditFilter {
 }
 
 impl AuditListPrinter {
-    fn take(&mut self, record: &AuditRecord, out: &mut Console) -> Result<(), CliError> {
+    fn push(&mut self, record: &AuditRecord, out: &mut Console) -> Result<(), CliError> {
         match self {
             Self::Table(table) => table.row(&cells(record), out),
             Self::Document(list) => {
@@ -208,7 +216,7 @@ fn table() -> TextTable {
 fn cells(record: &AuditRecord) -> Vec<String> {
     let said = &record.said;
     let entry = match said.entries {
-        Some(entries) if said.entry.is_empty() => count(entries, "item"),
+        Some(entries) if said.entry.is_empty() => plural(entries, "item"),
         Some(_) | None => said.entry.clone(),
     };
     let decided = said.decision.as_ref().map(|decision| match &said.rule {

@@ -2,7 +2,7 @@
 
 use prodigy_core::audit::AuditVerification;
 use prodigy_engine::{
-    audit::{self, TrailReview, reference},
+    audit::{self, TrailReview, anchor_ref},
     store::Layout,
 };
 use serde_json::{Value, json};
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::{SCHEMA_VERSION, audit_error};
 use crate::{
     cli::Cli,
-    commands::context::{self, quoted},
-    error::{CliError, explained},
+    commands::context::{self, shell_quote},
+    error::{CliError, error_chain},
     exit::Exit,
     output::Console,
-    report::count,
+    report::plural,
 };
 
 /// Check that no record of the audit trail was changed, added or removed
@@ -48,24 +48,24 @@ pub(super) fn run(
     out: &mut Console,
 ) -> Result<Exit, CliError> {
     let repo = context::repo(None)?;
-    let layout = context::layout(&context::home(args)?, &repo)?;
-    let (mut finding, mut details) = match audit::verify(&layout, &repo) {
-        Ok(verified) => (finding(&verified), details(&verified)),
+    let layout = context::layout(&context::resolve_home(args)?, &repo)?;
+    let (mut finding, mut details) = match audit::verify_trail(&layout, &repo) {
+        Ok(verified) => (describe_trail(&verified), details(&verified)),
         // An anchor that holds something else is a finding, and the worst of them.
         Err(error @ audit::Error::NoHead { .. }) => {
-            let reason = explained(&error);
-            (broken("broken", format!("broken: {reason}")), json!({ "reason": reason }))
+            let reason = error_chain(&error);
+            (broken_trail("broken", format!("broken: {reason}")), json!({ "reason": reason }))
         }
         Err(error) => return Err(audit_error(error)),
     };
     let review = audit::review(&layout).map_err(audit_error)?;
-    compare(&review, &mut finding, &mut details);
+    add_review(&review, &mut finding, &mut details);
     if command.json {
         let mut document = json!({ "schema_version": SCHEMA_VERSION, "status": finding.status });
         if let (Value::Object(fields), Value::Object(details)) = (&mut document, details) {
             fields.extend(details);
             fields.insert("file".to_owned(), json!(layout.audit_file().display().to_string()));
-            fields.insert("anchor".to_owned(), json!(reference(&layout)));
+            fields.insert("anchor".to_owned(), json!(anchor_ref(&layout)));
         }
         out.raw(format!("{document:#}\n").as_bytes())?;
     } else {
@@ -73,14 +73,14 @@ pub(super) fn run(
         finding.left.iter().try_for_each(|line| out.line(line))?;
         out.flush()?;
         if !finding.is_whole {
-            note_way_out(&layout, out);
+            print_recovery(&layout, out);
         }
     }
     Ok(if finding.is_whole { Exit::Success } else { Exit::Failure })
 }
 
 /// Adds what the clock and the journals say about the trail.
-fn compare(review: &TrailReview, finding: &mut AuditView, details: &mut Value) {
+fn add_review(review: &TrailReview, finding: &mut AuditView, details: &mut Value) {
     let TrailReview { backwards, unrecorded } = review;
     if let Value::Object(details) = details {
         details.insert("backwards".to_owned(), json!(backwards));
@@ -99,64 +99,64 @@ fn compare(review: &TrailReview, finding: &mut AuditView, details: &mut Value) {
     if finding.is_whole {
         let left = std::mem::take(&mut finding.left);
         let line = "broken: records are missing that the journals hold".to_owned();
-        *finding = AuditView { left, ..broken("missing", line) };
+        *finding = AuditView { left, ..broken_trail("missing", line) };
     }
     for (job, replays) in unrecorded {
-        let replays = count(*replays, "replay");
+        let replays = plural(*replays, "replay");
         finding.left.push(format!("  the journal of job `{job}` holds {replays} more"));
     }
 }
 
 /// Puts what was found into words.
-fn finding(verified: &AuditVerification) -> AuditView {
+fn describe_trail(verified: &AuditVerification) -> AuditView {
     match verified {
         AuditVerification::Whole { head, unanchored, torn } => {
             let line = match head.seq {
                 0 => "ok: nothing is recorded yet".to_owned(),
-                seq => format!("ok: {}, the last one is {}", count(seq, "record"), head.hash),
+                seq => format!("ok: {}, the last one is {}", plural(seq, "record"), head.hash),
             };
             let mut left = Vec::new();
             if *unanchored > 0 {
                 left.push(format!(
                     "  {} not anchored: an append was cut off, and nothing was done \
                      because of it; the next append anchors it",
-                    are(*unanchored, "record")
+                    format_count_at_end(*unanchored, "record")
                 ));
             }
             if *torn > 0 {
                 left.push(format!(
                     "  {} no record: an append was cut off; the next append puts that \
                      aside",
-                    are(*torn, "byte")
+                    format_count_at_end(*torn, "byte")
                 ));
             }
             AuditView { status: "ok", line, left, is_whole: true }
         }
         AuditVerification::Broken { line, why } => {
-            broken("broken", format!("broken at line {line}: {why}"))
+            broken_trail("broken", format!("broken at line {line}: {why}"))
         }
         AuditVerification::Truncated { have, anchored } => {
-            let missing = count(anchored - have, "record");
+            let missing = plural(anchored - have, "record");
             let line =
                 format!("truncated: {missing} missing at the end, {have} of {anchored} left");
-            broken("truncated", line)
+            broken_trail("truncated", line)
         }
         AuditVerification::Unanchored { records } => {
-            let there = count(*records, "record");
+            let there = plural(*records, "record");
             let line =
                 format!("broken: the anchor in git is gone, and {there} cannot be relied on");
-            broken("unanchored", line)
+            broken_trail("unanchored", line)
         }
     }
 }
 
-fn broken(status: &'static str, line: String) -> AuditView {
+fn broken_trail(status: &'static str, line: String) -> AuditView {
     AuditView { status, line, left: Vec::new(), is_whole: false }
 }
 
-fn are(number: u64, thing: &str) -> String {
+fn format_count_at_end(number: u64, thing: &str) -> String {
     let is = if number == 1 { "is" } else { "are" };
-    format!("{} at the end {is}", count(number, thing))
+    format!("{} at the end {is}", plural(number, thing))
 }
 
 fn details(verified: &AuditVerification) -> Value {
@@ -178,8 +178,8 @@ fn details(verified: &AuditVerification) -> Value {
 }
 
 /// Says how to go on with a trail that cannot be relied on.
-fn note_way_out(layout: &Layout, out: &mut Console) {
-    let file = quoted(&layout.audit_file());
+fn print_recovery(layout: &Layout, out: &mut Console) {
+    let file = shell_quote(&layout.audit_file());
     out.note(format_args!(
         "\nWhat the records say cannot be relied on. Put {file} back from a backup; if there is"
     ));

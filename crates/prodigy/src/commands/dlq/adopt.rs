@@ -2,7 +2,7 @@
 
 use prodigy_engine::dlq::DeadLetterAction;
 
-use super::by_hand::{EntryActionArgs, amend};
+use super::by_hand::{EntryActionArgs, apply_to_named_entries};
 use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Take what is there for the result: the items count as done, and nothing runs again
@@ -16,10 +16,10 @@ pub(crate) struct DlqAdoptArgs {
     named: EntryActionArgs,
 }
 
-pub(super) fn run(
+pub(super) fn run_adopt(
     args: &Cli,
     command: &DlqAdoptArgs,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    amend(args, &command.named, &DeadLetterAction::Adopt, "adopted", out)
+    apply_to_named_entries(args, &command.named, &DeadLetterAction::Adopt, "adopted", out)
 }

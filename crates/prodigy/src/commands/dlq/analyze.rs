@@ -7,18 +7,18 @@ use prodigy_engine::clock;
 use serde_json::{Value, json};
 
 use super::{
-    advice::suggestion,
+    advice::advice_for_reason,
     groups::{CauseIndex, CauseView},
-    queues::{DeadLetterJobs, EntryEvaluator, of_jobs, queue_error, skipped},
-    words::{SCHEMA_VERSION, class_name, group_document, totals},
+    queues::{DeadLetterJobs, EntryEvaluator, open_jobs, queue_error, warn_unreadable_entry},
+    words::{SCHEMA_VERSION, class_name, format_entry_counts, group_document},
 };
 use crate::{
     cli::Cli,
-    commands::{context, jobs::second},
+    commands::{context, jobs::format_timestamp},
     error::CliError,
     exit::Exit,
     output::Console,
-    report::count,
+    report::plural,
 };
 
 /// So many causes are shown if nobody says how many.
@@ -48,11 +48,11 @@ pub(super) fn run(
     command: &DlqAnalyzeArgs,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let mut jobs = of_jobs(args, command.job.as_ref())?;
-    let groups = gathered(args, &mut jobs, out);
+    let mut jobs = open_jobs(args, command.job.as_ref())?;
+    let groups = collect_causes(args, &mut jobs, out);
     let limit = command.limit.map(NonZeroUsize::get);
-    let sorted = groups.sorted();
-    let program = context::program(args);
+    let sorted = groups.by_count();
+    let program = context::self_command(args);
     if command.json {
         let shown = sorted.iter().take(limit.unwrap_or(usize::MAX));
         let document = json!({
@@ -74,7 +74,7 @@ pub(super) fn run(
         return Ok(jobs.exit());
     }
     let causes = u32::try_from(sorted.len()).unwrap_or(u32::MAX);
-    out.line(format_args!("{}: {}", count(causes, "cause"), totals(&groups)))?;
+    out.line(format_args!("{}: {}", plural(causes, "cause"), format_entry_counts(&groups)))?;
     let limit = limit.unwrap_or(SHOWN);
     for group in sorted.iter().take(limit) {
         out.line(format_args!(
@@ -96,16 +96,16 @@ pub(super) fn run(
 }
 
 /// Gathers the entries of jobs by cause.
-fn gathered(args: &Cli, jobs: &mut DeadLetterJobs, out: &mut Console) -> CauseIndex {
+fn collect_causes(args: &Cli, jobs: &mut DeadLetterJobs, out: &mut Console) -> CauseIndex {
     let mut groups = CauseIndex::new(clock::now());
-    while let Some(letters) = jobs.next(out) {
-        let reading = EntryEvaluator::of(args, &letters, out);
-        for heading in letters.queue.headings() {
+    while let Some(letters) = jobs.open_next(out) {
+        let reading = EntryEvaluator::load(args, &letters, out);
+        for heading in letters.queue.summaries() {
             match heading {
                 Ok(heading) => {
-                    groups.take(&letters.job, &heading, reading.verdict(&letters, &heading));
+                    groups.add(&letters.job, &heading, reading.verdict(&letters, &heading));
                 }
-                Err(error) => skipped(&letters.job, &queue_error(error), out),
+                Err(error) => warn_unreadable_entry(&letters.job, &queue_error(error), out),
             }
         }
     }
@@ -114,7 +114,7 @@ fn gathered(args: &Cli, jobs: &mut DeadLetterJobs, out: &mut Console) -> CauseIn
 
 /// Returns what there is to say of a cause, by name.
 fn facts(group: &CauseView, program: &str) -> Vec<(&'static str, String)> {
-    let (first, last) = (second(group.first), second(group.last));
+    let (first, last) = (format_timestamp(group.first), format_timestamp(group.last));
     let seen = if first == last { first } else { format!("{first} to {last}") };
     let recent = match group.recent {
         0 => String::new(),
@@ -132,7 +132,7 @@ fn facts(group: &CauseView, program: &str) -> Vec<(&'static str, String)> {
         ("cause", group.pattern.clone()),
         ("seen", format!("{seen}{recent}")),
         ("example", format!("{program} dlq show {job} {item}")),
-        ("to do", suggestion(group.reason).to_owned()),
+        ("to do", advice_for_reason(group.reason).to_owned()),
         ("replay", replay),
         ("next", command(group, program)),
     ]

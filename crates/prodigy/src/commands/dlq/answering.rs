@@ -6,7 +6,7 @@ use prodigy_core::{
     audit::AuditAction,
     dlq::{DeadLetteredItem, EntryStatus},
     ids::JobId,
-    replay::approval::{FEWEST_DIGITS, Vote, is_name_of_digest},
+    replay::approval::{FEWEST_DIGITS, Vote, is_digest_prefix},
 };
 use prodigy_engine::{
     clock,
@@ -18,14 +18,14 @@ use prodigy_engine::{
 use super::{
     approvals::ApprovalView,
     authority::{ReplayContext, amend_error},
-    by_hand::must_be_open,
-    chosen::{entry_of, no_entry},
+    by_hand::require_open,
+    chosen::{entry_not_found, require_entry},
     queues::queue_error,
 };
 use crate::{
     cli::Cli,
     commands::lookup::{find_job, job_error},
-    error::{CliError, explained},
+    error::{CliError, error_chain},
     exit::Exit,
     output::Console,
 };
@@ -61,14 +61,14 @@ pub(super) struct VoteReceipt {
 
 impl VoteArgs {
     /// Shows what the answer is about, and records it if it counts.
-    pub(super) fn answer(
+    pub(super) fn cast_vote(
         &self,
         args: &Cli,
         vote: Vote,
         reason: &str,
         out: &mut Console,
     ) -> Result<VoteReceipt, CliError> {
-        if !is_name_of_digest(&self.expect) {
+        if !is_digest_prefix(&self.expect) {
             let message = format!("`{}` is not the digest of a request", self.expect);
             return Err(CliError::new(Exit::Usage, message).with_hint(format!(
                 "it is `sha256:` and at least {FEWEST_DIGITS} hexadecimal digits; `prodigy dlq \
@@ -77,7 +77,7 @@ impl VoteArgs {
             )));
         }
         let (layout, job) = find_job(args, &self.job)?;
-        let authority = ReplayContext::of(args, &layout, &job, out)?;
+        let authority = ReplayContext::load(args, &layout, &job, out)?;
         let action = match vote {
             Vote::Approve => AuditAction::Approve,
             Vote::Reject => AuditAction::Reject,
@@ -85,13 +85,13 @@ impl VoteArgs {
         authority.refuse_automation(action, std::slice::from_ref(&self.item))?;
         let key = self.key(&authority)?;
         let lock = JobLock::take(&layout, &job).map_err(|error| job_error(&job, error))?;
-        let queue = DeadLetterStore::open_held(&layout, &job, &lock).map_err(queue_error)?;
-        let entry = entry_of(&queue, &job, &self.item)?;
+        let queue = DeadLetterStore::open_locked(&layout, &job, &lock).map_err(queue_error)?;
+        let entry = require_entry(&queue, &job, &self.item)?;
         if entry.status != EntryStatus::Open && !is_used_up(&entry) {
-            must_be_open(&entry)?;
+            require_open(&entry)?;
         }
-        let bench = authority.bench_to_agree(&queue)?;
-        if let Some(request) = ApprovalView::of(&bench, &entry, clock::now()) {
+        let bench = authority.approval_evaluator(&queue)?;
+        if let Some(request) = ApprovalView::load(&bench, &entry, clock::now()) {
             request.show(out)?;
             out.flush()?;
         }
@@ -102,11 +102,11 @@ impl VoteArgs {
             key: key.as_ref(),
             signers: &authority.policy.signers,
         };
-        let audit = authority.audit()?;
+        let audit = authority.audit_trail()?;
         let mut trail = |records| audit.append(records, clock::now()).map(drop);
-        let reason = authority.masked(reason);
-        let asking = authority.asking(&queue, &bench, &reason);
-        let answered = asking.answer(&lock, answer, &mut trail);
+        let reason = authority.mask_secrets(reason);
+        let asking = authority.approval_service(&queue, &bench, &reason);
+        let answered = asking.vote(&lock, answer, &mut trail);
         let answered = answered.map_err(|error| answer_error(error, vote, &job))?;
         Ok(VoteReceipt { entry, answered, by: authority.by.clone() })
     }
@@ -115,9 +115,9 @@ impl VoteArgs {
     fn key(&self, authority: &ReplayContext) -> Result<Option<SigningKey>, CliError> {
         match &self.key {
             Some(path) => Ok(Some(SigningKey::File(path.clone()))),
-            None if self.sign => {
-                SigningKey::of(&authority.repo).map(Some).map_err(|error| identity_error(&error))
-            }
+            None if self.sign => SigningKey::from_git_config(&authority.repo)
+                .map(Some)
+                .map_err(|error| identity_error(&error)),
             None => Ok(None),
         }
     }
@@ -139,7 +139,7 @@ fn answer_error(error: VoteError, vote: Vote, job: &JobId) -> CliError {
             let message = format!("the {word} is refused ({}): {refusal}", refusal.code());
             CliError::new(Exit::Failure, message)
         }
-        VoteError::NoEntry(item) => no_entry(job, item.as_str()),
+        VoteError::NoEntry(item) => entry_not_found(job, item.as_str()),
         VoteError::Identity(error) => identity_error(&error),
         VoteError::Amend(error) => amend_error(error),
     }
@@ -147,7 +147,7 @@ fn answer_error(error: VoteError, vote: Vote, job: &JobId) -> CliError {
 
 /// Turns an error about signatures into one for people.
 fn identity_error(error: &identity::Error) -> CliError {
-    let shown = CliError::new(Exit::Failure, explained(error));
+    let shown = CliError::new(Exit::Failure, error_chain(error));
     match error.hint() {
         Some(hint) => shown.with_hint(hint),
         None => shown,

@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 
 use super::{
     authority::ReplayContext,
-    queues::{of_job, queue_error, skipped},
+    queues::{open_job, queue_error, warn_unreadable_entry},
     table::JsonListWriter,
 };
 use crate::{
     cli::Cli,
-    commands::{context, jobs::second},
+    commands::{context, jobs::format_timestamp},
     error::CliError,
     exit::Exit,
     output::{Console, one_line},
-    report::shortened,
+    report::truncate,
 };
 
 /// The most of an item's data that is shown, in columns.
@@ -49,17 +49,17 @@ pub(super) fn run(
     command: &DlqApprovalsArgs,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let letters = of_job(args, &command.job, out)?;
-    let authority = ReplayContext::of(args, &letters.layout, &letters.job, out)?;
-    let bench = authority.bench_to_agree(&letters.queue)?;
-    let program = context::program(args);
+    let letters = open_job(args, &command.job, out)?;
+    let authority = ReplayContext::load(args, &letters.layout, &letters.job, out)?;
+    let bench = authority.approval_evaluator(&letters.queue)?;
+    let program = context::self_command(args);
     let mut list = if command.json { Some(JsonListWriter::begin("approvals", out)?) } else { None };
     let mut number = 0;
-    for heading in letters.queue.headings() {
+    for heading in letters.queue.summaries() {
         let heading = match heading {
             Ok(heading) => heading,
             Err(error) => {
-                skipped(&letters.job, &queue_error(error), out);
+                warn_unreadable_entry(&letters.job, &queue_error(error), out);
                 continue;
             }
         };
@@ -69,7 +69,7 @@ pub(super) fn run(
         let Some(entry) = letters.queue.entry(&heading.item_id).map_err(queue_error)? else {
             continue;
         };
-        let Some(asked) = ApprovalView::of(&bench, &entry, clock::now()) else { continue };
+        let Some(asked) = ApprovalView::load(&bench, &entry, clock::now()) else { continue };
         number += 1;
         if let Some(list) = &mut list {
             list.push(&asked.document(&program), out)?;
@@ -79,7 +79,7 @@ pub(super) fn run(
             out.line("")?;
         }
         asked.show(out)?;
-        out.line(format_args!("{:<10}{}", "next", asked.next(&program)))?;
+        out.line(format_args!("{:<10}{}", "next", asked.next_command(&program)))?;
     }
     if let Some(list) = list {
         list.end(&[("job_id", json!(letters.job))], out)?;
@@ -104,15 +104,15 @@ pub(super) fn workflow_flag(entry: &DeadLetteredItem, approval: &Approval) -> &'
 
 impl<'a> ApprovalView<'a> {
     /// Returns what was asked about an entry; `None` if nothing was, or it is used up.
-    pub(super) fn of(
+    pub(super) fn load(
         bench: &ReplayEvaluator,
         entry: &'a DeadLetteredItem,
         now: Timestamp,
     ) -> Option<Self> {
         let is_forced = entry.approval.as_ref()?.forced;
         let asked = if is_forced { ReplayTrigger::Forced } else { ReplayTrigger::Asked };
-        let ruling = bench.ruling_on(entry, asked, now);
-        let agreement = bench.agreement(entry, &ruling, now)?;
+        let ruling = bench.evaluate(entry, asked, now);
+        let agreement = bench.approval_progress(entry, &ruling, now)?;
         Some(Self { entry, agreement, why: ruling.explain() })
     }
 
@@ -122,11 +122,11 @@ impl<'a> ApprovalView<'a> {
         let ApprovalProgress { approval, shown, state, .. } = agreement;
         let mut facts = vec![
             ("item", entry.item_id.to_string()),
-            ("state", sentence(*state)),
+            ("state", describe_approval_state(*state)),
             ("action", format!("{} (replay {})", action(&shown.action), entry.replays + 1)),
             ("died of", format!("{}: {}", entry.reason_code, entry.reason)),
             ("why", self.why.join("; ")),
-            ("data", shortened(entry.item_data.get(), LONGEST)),
+            ("data", truncate(entry.item_data.get(), LONGEST)),
         ];
         if shown.workflow_hash != entry.workflow_hash {
             facts.push(("workflow", "another than the one it failed with".to_owned()));
@@ -137,16 +137,20 @@ impl<'a> ApprovalView<'a> {
         facts.extend(effects.map(|effect| ("outside", effect)));
         let evidence = shown.evidence.iter().flat_map(|said| said.lines());
         facts.extend(evidence.map(|said| ("evidence", said.to_owned())));
-        let asked = format!("{}, {}", approval.requested_by, second(approval.requested_at));
+        let asked =
+            format!("{}, {}", approval.requested_by, format_timestamp(approval.requested_at));
         facts.push(("asked by", asked));
         for grant in &approval.grants {
             let identity = grant.identity;
-            facts.push(("agreed", format!("{} ({identity}), {}", grant.by, second(grant.at))));
+            facts.push((
+                "agreed",
+                format!("{} ({identity}), {}", grant.by, format_timestamp(grant.at)),
+            ));
         }
         if let Some(rejection) = &approval.rejection {
             facts.push(("refused", format!("{}: {}", rejection.by, rejection.reason)));
         }
-        facts.push(("until", second(approval.expires_at)));
+        facts.push(("until", format_timestamp(approval.expires_at)));
         facts.push(("digest", approval.digest.clone()));
         for (name, value) in facts {
             out.line(format_args!("{name:<10}{}", one_line(&value)))?;
@@ -155,12 +159,12 @@ impl<'a> ApprovalView<'a> {
     }
 
     /// Returns the word for how far it has come.
-    pub(super) fn word(&self) -> &'static str {
-        word(self.agreement.state)
+    pub(super) fn state_label(&self) -> &'static str {
+        approval_state_label(self.agreement.state)
     }
 
     /// Returns the command that gets it on.
-    pub(super) fn next(&self, program: &str) -> String {
+    pub(super) fn next_command(&self, program: &str) -> String {
         let (job, item) = (&self.entry.job_id, &self.entry.item_id);
         match self.agreement.state {
             ApprovalState::Pending { .. } => {
@@ -192,7 +196,7 @@ impl<'a> ApprovalView<'a> {
         json!({
             "item_id": entry.item_id,
             "digest": approval.digest,
-            "state": self.word(),
+            "state": self.state_label(),
             "reason_code": entry.reason_code,
             "reason": entry.reason,
             "why": why,
@@ -206,7 +210,7 @@ impl<'a> ApprovalView<'a> {
             "grants": approval.grants,
             "rejection": approval.rejection,
             "shown": shown,
-            "next": self.next(program),
+            "next": self.next_command(program),
         })
     }
 }
@@ -219,7 +223,7 @@ fn action(word: &str) -> &str {
     }
 }
 
-fn word(state: ApprovalState) -> &'static str {
+fn approval_state_label(state: ApprovalState) -> &'static str {
     match state {
         ApprovalState::Pending { .. } => "pending",
         ApprovalState::Granted => "granted",
@@ -230,7 +234,7 @@ fn word(state: ApprovalState) -> &'static str {
     }
 }
 
-fn sentence(state: ApprovalState) -> String {
+fn describe_approval_state(state: ApprovalState) -> String {
     match state {
         ApprovalState::Pending { granted, needed } => {
             format!("pending: {granted} of {needed} agreed")

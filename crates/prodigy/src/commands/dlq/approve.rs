@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     cli::Cli,
-    commands::{context, jobs::second},
+    commands::{context, jobs::format_timestamp},
     error::CliError,
     exit::Exit,
     output::Console,
@@ -37,14 +37,14 @@ pub(super) fn run(
     command: &DlqApproveArgs,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let taken = command.answer.answer(args, Vote::Approve, &command.reason, out)?;
+    let taken = command.answer.cast_vote(args, Vote::Approve, &command.reason, out)?;
     let VoteReceipt { entry, answered, by } = &taken;
     let (job, item, identity) = (&entry.job_id, &entry.item_id, answered.identity);
     out.line(format_args!("approved  {item} as {by} ({identity})"))?;
     out.flush()?;
-    let program = context::program(args);
+    let program = context::self_command(args);
     let Some(approval) = &entry.approval else { return Ok(Exit::Success) };
-    let until = second(approval.expires_at);
+    let until = format_timestamp(approval.expires_at);
     if let ApprovalState::Pending { granted, needed } = answered.state {
         let missing = needed.saturating_sub(granted);
         let people = if missing == 1 { "person" } else { "people" };

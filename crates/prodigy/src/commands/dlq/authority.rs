@@ -26,8 +26,8 @@ use prodigy_engine::{
 use super::queues::queue_error;
 use crate::{
     cli::Cli,
-    commands::{audit::audit_error, context, repository, resume, secrets::without, setup},
-    error::{CliError, explained},
+    commands::{audit::audit_error, context, repository, resume, secrets::mask, setup},
+    error::{CliError, error_chain},
     exit::Exit,
     output::Console,
     replay_policy,
@@ -52,18 +52,18 @@ pub(super) struct ReplayContext {
 
 impl ReplayContext {
     /// Finds what decides, with the workflow that is kept with the job.
-    pub(super) fn of(
+    pub(super) fn load(
         args: &Cli,
         layout: &Layout,
         job: &JobId,
         out: &mut Console,
     ) -> Result<Self, CliError> {
-        let file = workflow_file::stored(&layout.state_dir(job)).ok();
-        Self::with(args, layout, job, file.as_ref(), out)
+        let file = workflow_file::load_stored(&layout.state_dir(job)).ok();
+        Self::load_with_workflow(args, layout, job, file.as_ref(), out)
     }
 
     /// Finds what decides, if replays use this workflow.
-    pub(super) fn with(
+    pub(super) fn load_with_workflow(
         args: &Cli,
         layout: &Layout,
         job: &JobId,
@@ -71,11 +71,11 @@ impl ReplayContext {
         out: &mut Console,
     ) -> Result<Self, CliError> {
         let target = MergeHistory::read(layout, job).map_err(queue_error)?.target;
-        Self::deciding(args, layout, job, file, target, out)
+        Self::load_for_branch(args, layout, job, file, target, out)
     }
 
     /// Finds what decides, by the policy of a branch.
-    fn deciding(
+    fn load_for_branch(
         args: &Cli,
         layout: &Layout,
         job: &JobId,
@@ -83,41 +83,46 @@ impl ReplayContext {
         target: Option<String>,
         out: &mut Console,
     ) -> Result<Self, CliError> {
-        let started = context::started(layout, job)?;
-        let repo = repository::of_job(layout, job)?;
-        let policy = in_force(&repo, layout, target, out)?;
+        let started = context::job_started(layout, job)?;
+        let repo = repository::repo_of_job(layout, job)?;
+        let policy = load_active_policy(&repo, layout, target, out)?;
         let profile = started.profile.as_deref();
         // What cannot be told counts as unchanged; a replay says what is wrong.
-        let run = file.and_then(|file| setup::run_facts(args, file, profile, repo.root()).ok());
-        let by = context::person(&repo);
+        let run =
+            file.and_then(|file| setup::run_fingerprint(args, file, profile, repo.root()).ok());
+        let by = context::actor(&repo);
         Ok(Self { layout: layout.clone(), job: job.clone(), started, repo, policy, run, by })
     }
 
     /// Returns what decides over entries that whoever asks would replay.
-    pub(super) fn bench(&self, queue: &DeadLetterStore) -> Result<ReplayEvaluator, CliError> {
-        self.bench_of(queue, Arc::clone(&self.policy.policy))
+    pub(super) fn evaluator(&self, queue: &DeadLetterStore) -> Result<ReplayEvaluator, CliError> {
+        self.evaluator_with_policy(queue, Arc::clone(&self.policy.policy))
     }
 
     /// Returns what would decide over entries with another policy.
-    pub(super) fn bench_of(
+    pub(super) fn evaluator_with_policy(
         &self,
         queue: &DeadLetterStore,
         policy: Arc<ReplayPolicy>,
     ) -> Result<ReplayEvaluator, CliError> {
         let bench = ReplayEvaluator::new(policy, self.run.clone(), queue).map_err(queue_error)?;
-        Ok(bench.among(self.started.by.clone(), Some(self.by.clone())).on(self.base()))
+        Ok(bench.with_people(self.started.by.clone(), Some(self.by.clone())).with_base(self.base()))
     }
 
     /// Returns what decides over entries for whoever is asked to agree to a replay.
-    pub(super) fn bench_to_agree(
+    pub(super) fn approval_evaluator(
         &self,
         queue: &DeadLetterStore,
     ) -> Result<ReplayEvaluator, CliError> {
-        let stored = workflow_file::stored(&self.layout.state_dir(&self.job)).ok();
-        let newest = stored.and_then(|file| resume::newest(&file, &self.started.workflow_file));
+        let stored = workflow_file::load_stored(&self.layout.state_dir(&self.job)).ok();
+        let newest = stored
+            .and_then(|file| resume::current_workflow_hash(&file, &self.started.workflow_file));
         let policy = Arc::clone(&self.policy.policy);
         let bench = ReplayEvaluator::new(policy, self.run.clone(), queue).map_err(queue_error)?;
-        Ok(bench.among(self.started.by.clone(), None).or_newest(newest).on(self.base()))
+        Ok(bench
+            .with_people(self.started.by.clone(), None)
+            .with_newest_workflow(newest)
+            .with_base(self.base()))
     }
 
     /// Returns the commit that a replay would run on.
@@ -135,18 +140,19 @@ impl ReplayContext {
             return Ok(());
         }
         let refused = |entry: &String| {
-            let mut record = NewAuditRecord { entry: entry.clone(), ..self.record(action) };
+            let mut record =
+                NewAuditRecord { entry: entry.clone(), ..self.new_audit_record(action) };
             record.decision = Some("automation".to_owned());
             record.with_outcome(AuditOutcome::Refused)
         };
         let nameless = [String::new()];
         let entries = if entries.is_empty() { &nameless } else { entries };
-        append(&self.audit()?, entries.iter().map(refused).collect())?;
+        append_audit(&self.audit_trail()?, entries.iter().map(refused).collect())?;
         Err(automation_error(action))
     }
 
     /// Returns who asks people to agree, or answers.
-    pub(super) fn asking<'a>(
+    pub(super) fn approval_service<'a>(
         &'a self,
         queue: &'a DeadLetterStore,
         bench: &'a ReplayEvaluator,
@@ -162,26 +168,26 @@ impl ReplayContext {
     }
 
     /// Returns a text that is recorded without the secrets that are known here.
-    pub(super) fn masked(&self, text: &str) -> String {
-        let file = workflow_file::stored(&self.layout.state_dir(&self.job)).ok();
+    pub(super) fn mask_secrets(&self, text: &str) -> String {
+        let file = workflow_file::load_stored(&self.layout.state_dir(&self.job)).ok();
         match &file {
-            Some(file) => without(text, &file.loaded.workflow.secrets, &file.directory),
-            None => without(text, &[], self.repo.root()),
+            Some(file) => mask(text, &file.loaded.workflow.secrets, &file.directory),
+            None => mask(text, &[], self.repo.root()),
         }
     }
 
     /// Opens the audit trail.
-    pub(super) fn audit(&self) -> Result<AuditTrail, CliError> {
+    pub(super) fn audit_trail(&self) -> Result<AuditTrail, CliError> {
         AuditTrail::open(&self.layout, &self.repo).map_err(audit_error)
     }
 
     /// Returns a record of the audit trail about the job.
-    pub(super) fn record(&self, action: AuditAction) -> NewAuditRecord {
+    pub(super) fn new_audit_record(&self, action: AuditAction) -> NewAuditRecord {
         NewAuditRecord::new(&self.by, IdentityKind::Asserted, action, self.job.clone())
     }
 
     /// Finds out what entries may have changed outside, with a record before and one behind.
-    pub(super) fn check(
+    pub(super) fn check_effects(
         &self,
         args: &Cli,
         world: setup::RunSetup,
@@ -193,21 +199,21 @@ impl ReplayContext {
         if asked.compensate {
             self.refuse_automation(action, &[])?;
         }
-        let audit = self.audit()?;
-        let record = |item: String| NewAuditRecord { entry: item, ..self.record(action) };
+        let audit = self.audit_trail()?;
+        let record = |item: String| NewAuditRecord { entry: item, ..self.new_audit_record(action) };
         let records: Vec<_> = match &asked.items {
             Some(items) => items.iter().map(|item| record(item.to_string())).collect(),
             None => vec![record(String::new())],
         };
-        append(&audit, records.clone())?;
-        let checked = setup::check(args, world, file, out, asked);
+        append_audit(&audit, records.clone())?;
+        let checked = setup::check_effects(args, world, file, out, asked);
         let end = if checked.is_ok() { AuditOutcome::Done } else { AuditOutcome::Failed };
-        append(&audit, records.into_iter().map(|record| record.with_outcome(end)).collect())?;
+        append_audit(&audit, records.into_iter().map(|record| record.with_outcome(end)).collect())?;
         checked
     }
 
     /// Changes entries by hand, with a record before and one behind.
-    pub(super) fn amend(
+    pub(super) fn apply_action(
         &self,
         lock: Option<&JobLock>,
         items: &[ItemId],
@@ -215,32 +221,32 @@ impl ReplayContext {
         identity: IdentityKind,
         reason: &str,
     ) -> Result<Vec<ItemId>, CliError> {
-        if let Some(action) = decided_by_people(amendment) {
+        if let Some(action) = human_only_action(amendment) {
             let entries: Vec<_> = items.iter().map(ToString::to_string).collect();
             self.refuse_automation(action, &entries)?;
         }
-        let audit = self.audit()?;
-        let reason = &*self.masked(reason);
+        let audit = self.audit_trail()?;
+        let reason = &*self.mask_secrets(reason);
         let (layout, job, by, now) = (&self.layout, &self.job, &*self.by, clock::now());
         let amending = DeadLetterEditor { layout, job, by, identity, reason, now };
         let mut trail = |records| audit.append(records, clock::now()).map(drop);
         let amended = match lock {
-            Some(lock) => amending.amend_held(lock, items, amendment, &mut trail),
-            None => amending.amend(items, amendment, &mut trail),
+            Some(lock) => amending.apply_locked(lock, items, amendment, &mut trail),
+            None => amending.apply(items, amendment, &mut trail),
         };
         amended.map_err(amend_error)
     }
 }
 
 /// Returns what decides over entries that are only looked at, or `None` if that cannot be told.
-pub(super) fn bench_to_read(
+pub(super) fn read_only_evaluator(
     args: &Cli,
     layout: &Layout,
     job: &JobId,
     queue: &DeadLetterStore,
     out: &mut Console,
 ) -> Option<ReplayEvaluator> {
-    let started = context::started(layout, job).ok();
+    let started = context::job_started(layout, job).ok();
     if !started.as_ref().is_some_and(|started| Path::new(&started.repository).is_dir()) {
         // Of a job of an older program, or of a repository that is gone, there are only the
         // entries.
@@ -249,16 +255,16 @@ pub(super) fn bench_to_read(
     // A branch that was named later is found where something is decided: that takes the whole
     // journal.
     let target = started.and_then(|started| started.target_branch);
-    let file = workflow_file::stored(&layout.state_dir(job)).ok();
-    let found = ReplayContext::deciding(args, layout, job, file.as_ref(), target, out)
-        .and_then(|found| found.bench(queue));
+    let file = workflow_file::load_stored(&layout.state_dir(job)).ok();
+    let found = ReplayContext::load_for_branch(args, layout, job, file.as_ref(), target, out)
+        .and_then(|found| found.evaluator(queue));
     match found {
         Ok(bench) => {
             let is_running = JobLock::holder(layout, job).is_ok_and(|holder| holder.is_some());
-            Some(bench.while_running(is_running))
+            Some(bench.with_running_job(is_running))
         }
         Err(error) => {
-            let why = explained(&error);
+            let why = error_chain(&error);
             out.note(format_args!(
                 "warning: job `{job}`: whether entries can be replayed is not known: {why}"
             ));
@@ -268,19 +274,19 @@ pub(super) fn bench_to_read(
 }
 
 /// Reads the policy of the branch that a job merges into, in a way that shows a change of it.
-pub(in crate::commands) fn in_force(
+pub(in crate::commands) fn load_active_policy(
     repo: &Repo,
     layout: &Layout,
     target: Option<String>,
     out: &mut Console,
 ) -> Result<ActivePolicy, CliError> {
     let source = PolicySource::new(repo.clone(), layout.clone(), target);
-    let committed = replay_policy::committed(&source, out)?;
+    let committed = replay_policy::load_committed(&source, out)?;
     Ok(ActivePolicy::new(committed, source))
 }
 
 /// Returns the action of a change that only people make; keeping an entry back is open to all.
-fn decided_by_people(amendment: &DeadLetterAction) -> Option<AuditAction> {
+fn human_only_action(amendment: &DeadLetterAction) -> Option<AuditAction> {
     match amendment {
         DeadLetterAction::Quarantine { .. } => None,
         DeadLetterAction::Drop => Some(AuditAction::Drop),
@@ -332,7 +338,7 @@ pub(in crate::commands) fn amend_error(error: EditorError) -> CliError {
 }
 
 /// Refuses a reason that says nothing.
-pub(super) fn said(reason: &str) -> Result<&str, CliError> {
+pub(super) fn require_reason(reason: &str) -> Result<&str, CliError> {
     if reason.trim().is_empty() {
         return Err(CliError::new(Exit::Usage, "the reason is empty")
             .with_hint("say in a few words why; it is recorded"));
@@ -341,7 +347,10 @@ pub(super) fn said(reason: &str) -> Result<&str, CliError> {
 }
 
 /// Appends to an audit trail; what is announced must not be done if that fails.
-pub(super) fn append(audit: &AuditTrail, records: Vec<NewAuditRecord>) -> Result<(), CliError> {
+pub(super) fn append_audit(
+    audit: &AuditTrail,
+    records: Vec<NewAuditRecord>,
+) -> Result<(), CliError> {
     let appended: Result<_, audit::Error> = audit.append(records, clock::now());
     appended.map(drop).map_err(audit_error)
 }

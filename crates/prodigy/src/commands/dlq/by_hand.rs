@@ -8,9 +8,9 @@ use prodigy_core::{
 use prodigy_engine::dlq::DeadLetterAction;
 
 use super::{
-    authority::{ReplayContext, said},
-    chosen::entry_of,
-    queues::of_job,
+    authority::{ReplayContext, require_reason},
+    chosen::require_entry,
+    queues::open_job,
     words::status_name,
 };
 use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
@@ -31,23 +31,24 @@ pub(crate) struct EntryActionArgs {
 }
 
 /// Changes entries that are open; says `done` of each.
-pub(super) fn amend(
+pub(super) fn apply_to_named_entries(
     args: &Cli,
     named: &EntryActionArgs,
     amendment: &DeadLetterAction,
     done: &str,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let reason = said(&named.reason)?;
-    let letters = of_job(args, &named.job, out)?;
+    let reason = require_reason(&named.reason)?;
+    let letters = open_job(args, &named.job, out)?;
     let mut items = Vec::new();
     for item in &named.items {
-        let entry = entry_of(&letters.queue, &letters.job, item)?;
-        must_be_open(&entry)?;
+        let entry = require_entry(&letters.queue, &letters.job, item)?;
+        require_open(&entry)?;
         items.push(entry.item_id);
     }
-    let authority = ReplayContext::of(args, &letters.layout, &letters.job, out)?;
-    let changed = authority.amend(None, &items, amendment, IdentityKind::Asserted, reason)?;
+    let authority = ReplayContext::load(args, &letters.layout, &letters.job, out)?;
+    let changed =
+        authority.apply_action(None, &items, amendment, IdentityKind::Asserted, reason)?;
     for item in &changed {
         out.line(format_args!("{done}  {item}"))?;
     }
@@ -59,7 +60,7 @@ pub(super) fn amend(
 }
 
 /// Refuses an entry that is not open.
-pub(super) fn must_be_open(entry: &DeadLetteredItem) -> Result<(), CliError> {
+pub(super) fn require_open(entry: &DeadLetteredItem) -> Result<(), CliError> {
     let (job, item) = (&entry.job_id, &entry.item_id);
     match entry.status {
         EntryStatus::Open => Ok(()),

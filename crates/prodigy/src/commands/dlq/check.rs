@@ -14,7 +14,8 @@ use prodigy_engine::{
 use serde_json::json;
 
 use super::{
-    authority::ReplayContext, chosen::named, outcome, queues::queue_error, words::SCHEMA_VERSION,
+    authority::ReplayContext, chosen::resolve_items, outcome, queues::queue_error,
+    words::SCHEMA_VERSION,
 };
 use crate::{
     cli::Cli,
@@ -59,23 +60,24 @@ pub(crate) struct DlqCheckArgs {
     json: bool,
 }
 
-pub(super) fn run(
-    args: &Cli,
-    command: &DlqCheckArgs,
-    out: &mut Console,
-) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &DlqCheckArgs, out: &mut Console) -> Result<Exit, CliError> {
     let (layout, job) = find_job(args, &command.job)?;
-    let started = context::started(&layout, &job)?;
+    let started = context::job_started(&layout, &job)?;
     let lock = JobLock::take(&layout, &job).map_err(|error| job_error(&job, error))?;
-    let queue = DeadLetterStore::open_held(&layout, &job, &lock).map_err(queue_error)?;
-    let items = named(&queue, &job, &command.items)?;
+    let queue = DeadLetterStore::open_locked(&layout, &job, &lock).map_err(queue_error)?;
+    let items = resolve_items(&queue, &job, &command.items)?;
     drop(queue);
-    let stored = crate::workflow_file::stored(&layout.state_dir(&job))?;
-    let file = resume::current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
-    let authority = ReplayContext::with(args, &layout, &job, Some(&file), out)?;
+    let stored = crate::workflow_file::load_stored(&layout.state_dir(&job))?;
+    let file = resume::workflow_to_resume(
+        command.use_current_workflow,
+        &stored,
+        &started.workflow_file,
+        out,
+    )?;
+    let authority = ReplayContext::load_with_workflow(args, &layout, &job, Some(&file), out)?;
     let world = setup::RunSetup {
         verbose: false,
-        home: context::prepared_home(args)?,
+        home: context::ensure_home(args)?,
         repo: authority.repo.clone(),
         profile: started.profile.clone(),
         max_parallel: None,
@@ -89,9 +91,9 @@ pub(super) fn run(
         items: (!items.is_empty()).then_some(items),
         compensate: command.compensate,
         by: authority.by.clone(),
-        recorded: resume::recorded(&stored, &started),
+        recorded: resume::recorded_workflow(&stored, &started),
     };
-    let checked = authority.check(args, world, file, asked, out)?;
+    let checked = authority.check_effects(args, world, file, asked, out)?;
     let is_known = checked.iter().all(|one| one.problem.is_none() && !one.state.is_open());
     if command.json {
         let effects: Vec<_> = checked.iter().map(document).collect();
@@ -99,8 +101,9 @@ pub(super) fn run(
         out.raw(format!("{document}\n").as_bytes())?;
     } else {
         let queue = DeadLetterStore::open(&layout, &job).map_err(queue_error)?;
-        let bench = authority.bench(&queue)?;
-        let next = EffectCheckView { program: context::program(args), job: &job, queue, bench };
+        let bench = authority.evaluator(&queue)?;
+        let next =
+            EffectCheckView { program: context::self_command(args), job: &job, queue, bench };
         next.show(&checked, out)?;
     }
     Ok(if is_known { Exit::Success } else { Exit::Failure })
@@ -128,7 +131,7 @@ impl EffectCheckView<'_> {
             let Some(first) = effects.first() else { continue };
             out.line(format_args!("{}", first.item))?;
             for one in effects {
-                let (before, after) = (word(one.before.state), word(one.state));
+                let (before, after) = (effect_label(one.before.state), effect_label(one.state));
                 let receipt = one.receipt.as_deref().and_then(|receipt| receipt.lines().next());
                 let more = receipt.or(one.problem.as_deref());
                 let more = more.map(|more| format!(": {more}")).unwrap_or_default();
@@ -158,9 +161,9 @@ impl EffectCheckView<'_> {
         let entry = self.queue.entry(item).map_err(queue_error)?;
         let now = clock::now();
         let ruling =
-            entry.as_ref().map(|entry| self.bench.ruling_on(entry, ReplayTrigger::Asked, now));
+            entry.as_ref().map(|entry| self.bench.evaluate(entry, ReplayTrigger::Asked, now));
         Ok(match ruling.and_then(|ruling| ruling.needs) {
-            Some(need) => outcome::next(program, job, item, need),
+            Some(need) => outcome::next_command(program, job, item, need),
             None => format!("{program} dlq retry {job} {item}"),
         })
     }
@@ -182,7 +185,7 @@ fn document(one: &CheckedEffect) -> serde_json::Value {
 }
 
 /// Returns what is known of an effect, in a word.
-fn word(state: EffectState) -> &'static str {
+fn effect_label(state: EffectState) -> &'static str {
     match state {
         EffectState::Prepared | EffectState::Indeterminate => "unknown",
         EffectState::Committed => "made",

@@ -14,7 +14,7 @@ use prodigy_engine::dlq::{DeadLetterStore, DeadLetterSummary};
 use serde_json::{Value, value::RawValue};
 
 use super::{queues::queue_error, words::class_name};
-use crate::{commands::events::since, error::CliError, exit::Exit};
+use crate::{commands::events::parse_since, error::CliError, exit::Exit};
 
 /// The names that an expression may use without the entry being opened.
 const HEADING: &[&str] = &[
@@ -103,14 +103,18 @@ impl EntryFilterArgs {
     }
 
     /// Makes sense of the flags.
-    pub(super) fn read(&self) -> Result<EntryFilter, CliError> {
-        let signatures = self.signatures.iter().map(|text| signature(text));
+    pub(super) fn to_filter(&self) -> Result<EntryFilter, CliError> {
+        let signatures = self.signatures.iter().map(|text| parse_signature(text));
         Ok(EntryFilter {
             filter: self.filter.as_deref().map(EntryExpression::read).transpose()?,
-            reasons: self.reasons.iter().map(|code| reason(code)).collect::<Result<_, _>>()?,
-            classes: self.classes.iter().map(|name| class(name)).collect::<Result<_, _>>()?,
+            reasons: self
+                .reasons
+                .iter()
+                .map(|code| parse_reason(code))
+                .collect::<Result<_, _>>()?,
+            classes: self.classes.iter().map(|name| parse_class(name)).collect::<Result<_, _>>()?,
             signatures: signatures.collect::<Result<_, _>>()?,
-            since: self.since.as_deref().map(since).transpose()?,
+            since: self.since.as_deref().map(parse_since).transpose()?,
             limit: self.limit.map(NonZeroUsize::get),
         })
     }
@@ -130,7 +134,7 @@ pub(super) struct EntryFilter {
 
 impl EntryFilter {
     /// Returns whether any entry will do, as far as the flags go.
-    pub(super) fn is_all(&self) -> bool {
+    pub(super) fn is_unfiltered(&self) -> bool {
         self.filter.is_none()
             && self.reasons.is_empty()
             && self.classes.is_empty()
@@ -144,7 +148,7 @@ impl EntryFilter {
     /// Entries are read one by one, and opened only if the filter asks for what their
     /// headings do not say. The limit is left to the caller, who may have several jobs. One
     /// entry that cannot be read is an error in its place; the others follow.
-    pub(super) fn pick<'a>(
+    pub(super) fn select<'a>(
         &'a self,
         queue: &'a DeadLetterStore,
         items: &'a [ItemId],
@@ -152,7 +156,7 @@ impl EntryFilter {
     ) -> impl Iterator<Item = Result<DeadLetterSummary, CliError>> + 'a {
         let headings: Box<dyn Iterator<Item = Result<DeadLetterSummary, CliError>> + 'a> =
             if items.is_empty() {
-                Box::new(queue.headings().map(|heading| heading.map_err(queue_error)))
+                Box::new(queue.summaries().map(|heading| heading.map_err(queue_error)))
             } else {
                 Box::new(items.iter().filter_map(|item| {
                     let entry = queue.entry(item).map_err(queue_error).transpose()?;
@@ -160,7 +164,7 @@ impl EntryFilter {
                 }))
             };
         headings.filter_map(move |heading| match heading {
-            Ok(heading) => match self.wants(queue, &heading, statuses) {
+            Ok(heading) => match self.matches(queue, &heading, statuses) {
                 Ok(true) => Some(Ok(heading)),
                 Ok(false) => None,
                 Err(error) => Some(Err(error)),
@@ -169,7 +173,7 @@ impl EntryFilter {
         })
     }
 
-    fn wants(
+    fn matches(
         &self,
         queue: &DeadLetterStore,
         heading: &DeadLetterSummary,
@@ -182,7 +186,7 @@ impl EntryFilter {
             && (self.signatures.is_empty() || self.signatures.iter().any(is_one_of))
             && self.since.is_none_or(|since| heading.last_attempt >= since);
         match &self.filter {
-            Some(filter) if matches => filter.holds(queue, heading),
+            Some(filter) if matches => filter.evaluate(queue, heading),
             Some(_) | None => Ok(matches),
         }
     }
@@ -222,38 +226,38 @@ impl EntryExpression {
         Ok(Self { expression, opens })
     }
 
-    fn holds(
+    fn evaluate(
         &self,
         queue: &DeadLetterStore,
         heading: &DeadLetterSummary,
     ) -> Result<bool, CliError> {
         if !self.opens {
-            return Ok(self.expression.test(&known(heading)));
+            return Ok(self.expression.is_true(&summary_variables(heading)));
         }
         let entry = queue.entry(&heading.item_id).map_err(queue_error)?;
-        Ok(entry.is_some_and(|entry| self.expression.test(&fields(entry))))
+        Ok(entry.is_some_and(|entry| self.expression.is_true(&entry_variables(entry))))
     }
 }
 
 /// Returns what a heading says as variables.
-fn known(heading: &DeadLetterSummary) -> Vars {
-    of_fields(serde_json::to_value(heading).unwrap_or_default())
+fn summary_variables(heading: &DeadLetterSummary) -> Vars {
+    variables_from(serde_json::to_value(heading).unwrap_or_default())
 }
 
 /// Returns an entry's fields as variables, and the item as `item`.
 ///
 /// An item that holds what no value can, such as half a character, counts as `null`.
-fn fields(mut entry: DeadLetteredItem) -> Vars {
+fn entry_variables(mut entry: DeadLetteredItem) -> Vars {
     let item: Value = serde_json::from_str(entry.item_data.get()).unwrap_or_default();
     entry.item_data = RawValue::NULL.to_owned();
     // The rest of an entry is plain.
-    let mut vars = of_fields(serde_json::to_value(entry).unwrap_or_default());
+    let mut vars = variables_from(serde_json::to_value(entry).unwrap_or_default());
     vars.set("item_data", item.clone());
     vars.set("item", item);
     vars
 }
 
-fn of_fields(value: Value) -> Vars {
+fn variables_from(value: Value) -> Vars {
     let mut vars = Vars::default();
     if let Value::Object(fields) = value {
         for (name, value) in fields {
@@ -264,43 +268,43 @@ fn of_fields(value: Value) -> Vars {
 }
 
 /// Returns the items that are meant by ids or keys; each has to have an entry.
-pub(super) fn named(
+pub(super) fn resolve_items(
     queue: &DeadLetterStore,
     job: &JobId,
     items: &[String],
 ) -> Result<Vec<ItemId>, CliError> {
-    items.iter().map(|item| Ok(entry_of(queue, job, item)?.item_id)).collect()
+    items.iter().map(|item| Ok(require_entry(queue, job, item)?.item_id)).collect()
 }
 
 /// Returns the entry of an item that is meant by its id or its key.
-pub(super) fn entry_of(
+pub(super) fn require_entry(
     queue: &DeadLetterStore,
     job: &JobId,
     named: &str,
 ) -> Result<DeadLetteredItem, CliError> {
     let by_id = named.parse().ok();
-    for item in by_id.into_iter().chain([ItemId::of_key(named)]) {
+    for item in by_id.into_iter().chain([ItemId::from_key(named)]) {
         if let Some(entry) = queue.entry(&item).map_err(queue_error)? {
             return Ok(entry);
         }
     }
-    Err(no_entry(job, named))
+    Err(entry_not_found(job, named))
 }
 
 /// Says that an item has no entry.
-pub(super) fn no_entry(job: &JobId, named: &str) -> CliError {
+pub(super) fn entry_not_found(job: &JobId, named: &str) -> CliError {
     CliError::new(Exit::Usage, format!("job `{job}` has no dead letter of item `{named}`"))
         .with_hint(format!("`prodigy dlq list {job} --all` lists those it has"))
 }
 
-fn reason(code: &str) -> Result<ReasonCode, CliError> {
+fn parse_reason(code: &str) -> Result<ReasonCode, CliError> {
     ReasonCode::ALL.iter().copied().find(|kind| kind.code() == code).ok_or_else(|| {
         CliError::new(Exit::Usage, format!("there is no reason code `{code}`"))
             .with_hint(format!("the codes are {}", list(ReasonCode::ALL)))
     })
 }
 
-fn class(name: &str) -> Result<ReasonClass, CliError> {
+fn parse_class(name: &str) -> Result<ReasonClass, CliError> {
     serde_json::from_value(Value::String(name.to_owned())).map_err(|_| {
         let mut classes: Vec<_> = ReasonCode::ALL.iter().map(|kind| kind.class()).collect();
         classes.dedup();
@@ -309,7 +313,7 @@ fn class(name: &str) -> Result<ReasonClass, CliError> {
     })
 }
 
-fn signature(text: &str) -> Result<String, CliError> {
+fn parse_signature(text: &str) -> Result<String, CliError> {
     let text = text.to_ascii_lowercase();
     if !text.is_empty() && text.len() <= 16 && text.chars().all(|c| c.is_ascii_hexdigit()) {
         return Ok(text);

@@ -11,7 +11,7 @@ use prodigy_engine::{dlq::DeadLetterAction, store::Layout};
 
 use super::{
     authority::ReplayContext,
-    queues::{JobDeadLetters, of_job, queue_error, skipped},
+    queues::{JobDeadLetters, open_job, queue_error, warn_unreadable_entry},
     words::{CLOSED, status_name},
 };
 use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
@@ -42,17 +42,16 @@ pub(crate) struct DlqClearArgs {
     yes: bool,
 }
 
-pub(super) fn run(
-    args: &Cli,
-    command: &DlqClearArgs,
-    out: &mut Console,
-) -> Result<Exit, CliError> {
-    let letters = of_job(args, &command.job, out)?;
-    let found = found(&letters, command.all, out);
+pub(super) fn run(args: &Cli, command: &DlqClearArgs, out: &mut Console) -> Result<Exit, CliError> {
+    let letters = open_job(args, &command.job, out)?;
+    let found = plan_clear(&letters, command.all, out);
     if found.items.is_empty() {
         out.note(format_args!("job `{}` has no entries to delete", letters.job));
         if found.kept > 0 {
-            out.note(format_args!("{} stay; `--all` deletes those as well", open(found.kept)));
+            out.note(format_args!(
+                "{} stay; `--all` deletes those as well",
+                format_open_count(found.kept)
+            ));
         }
         return Ok(Exit::Success);
     }
@@ -66,12 +65,12 @@ pub(super) fn run(
         confirm(&found, out)?;
     }
     let items: Vec<_> = found.items.iter().map(|(item, _)| item.clone()).collect();
-    let authority = ReplayContext::of(args, &letters.layout, &letters.job, out)?;
+    let authority = ReplayContext::load(args, &letters.layout, &letters.job, out)?;
     let (amendment, identity) = (DeadLetterAction::Clear, IdentityKind::Asserted);
-    let deleted = authority.amend(None, &items, &amendment, identity, &command.reason)?;
-    out.line(format_args!("deleted {}", entries(deleted.len())))?;
+    let deleted = authority.apply_action(None, &items, &amendment, identity, &command.reason)?;
+    out.line(format_args!("deleted {}", format_entry_count(deleted.len())))?;
     if found.kept > 0 {
-        out.note(format_args!("{} stay", open(found.kept)));
+        out.note(format_args!("{} stay", format_open_count(found.kept)));
     }
     Ok(Exit::Success)
 }
@@ -82,8 +81,8 @@ pub(in crate::commands) fn closed_entries(
     job: &JobId,
     out: &mut Console,
 ) -> Result<Vec<ItemId>, CliError> {
-    let letters = of_job(args, job, out)?;
-    let items = found(&letters, false, out).items;
+    let letters = open_job(args, job, out)?;
+    let items = plan_clear(&letters, false, out).items;
     Ok(items.into_iter().map(|(item, _)| item).collect())
 }
 
@@ -96,9 +95,9 @@ pub(in crate::commands) fn clear_closed(
     out: &mut Console,
 ) -> Result<(), CliError> {
     let items = closed_entries(args, job, out)?;
-    let authority = ReplayContext::of(args, layout, job, out)?;
+    let authority = ReplayContext::load(args, layout, job, out)?;
     let (amendment, identity) = (DeadLetterAction::Clear, IdentityKind::Asserted);
-    authority.amend(None, &items, &amendment, identity, reason).map(drop)
+    authority.apply_action(None, &items, &amendment, identity, reason).map(drop)
 }
 
 /// The entries to delete.
@@ -110,11 +109,11 @@ struct ClearPlan {
     kept: usize,
 }
 
-fn found(letters: &JobDeadLetters, all: bool, out: &mut Console) -> ClearPlan {
+fn plan_clear(letters: &JobDeadLetters, all: bool, out: &mut Console) -> ClearPlan {
     let mut found = ClearPlan { items: Vec::new(), open: 0, kept: 0 };
-    for heading in letters.queue.headings() {
+    for heading in letters.queue.summaries() {
         match heading {
-            Err(error) => skipped(&letters.job, &queue_error(error), out),
+            Err(error) => warn_unreadable_entry(&letters.job, &queue_error(error), out),
             Ok(heading) if CLOSED.contains(&heading.status) => {
                 found.items.push((heading.item_id, heading.status));
             }
@@ -132,10 +131,15 @@ fn found(letters: &JobDeadLetters, all: bool, out: &mut Console) -> ClearPlan {
 fn confirm(found: &ClearPlan, out: &mut Console) -> Result<(), CliError> {
     let all = found.items.len();
     let what = match found.open {
-        0 => entries(all),
-        number if number == all => format!("{}: what they hold is left out for good", open(all)),
+        0 => format_entry_count(all),
+        number if number == all => {
+            format!("{}: what they hold is left out for good", format_open_count(all))
+        }
         number => {
-            format!("{}, {number} of them open: what those hold is left out for good", entries(all))
+            format!(
+                "{}, {number} of them open: what those hold is left out for good",
+                format_entry_count(all)
+            )
         }
     };
     if !io::stdin().is_terminal() {
@@ -152,10 +156,10 @@ fn confirm(found: &ClearPlan, out: &mut Console) -> Result<(), CliError> {
     Err(CliError::new(Exit::Failure, "nothing was deleted"))
 }
 
-fn entries(number: usize) -> String {
+fn format_entry_count(number: usize) -> String {
     if number == 1 { "1 entry".to_owned() } else { format!("{number} entries") }
 }
 
-fn open(number: usize) -> String {
+fn format_open_count(number: usize) -> String {
     if number == 1 { "1 open entry".to_owned() } else { format!("{number} open entries") }
 }

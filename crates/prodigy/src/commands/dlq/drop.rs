@@ -2,7 +2,7 @@
 
 use prodigy_engine::dlq::DeadLetterAction;
 
-use super::by_hand::{EntryActionArgs, amend};
+use super::by_hand::{EntryActionArgs, apply_to_named_entries};
 use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Leave items out for good, without replaying them
@@ -14,6 +14,10 @@ pub(crate) struct DlqDropArgs {
     named: EntryActionArgs,
 }
 
-pub(super) fn run(args: &Cli, command: &DlqDropArgs, out: &mut Console) -> Result<Exit, CliError> {
-    amend(args, &command.named, &DeadLetterAction::Drop, "dropped", out)
+pub(super) fn run_drop(
+    args: &Cli,
+    command: &DlqDropArgs,
+    out: &mut Console,
+) -> Result<Exit, CliError> {
+    apply_to_named_entries(args, &command.named, &DeadLetterAction::Drop, "dropped", out)
 }

@@ -7,10 +7,10 @@ use prodigy_engine::dlq::{self, DeadLetterAction};
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    authority::{ReplayContext, said},
-    by_hand::must_be_open,
-    chosen::entry_of,
-    queues::{of_job, queue_error},
+    authority::{ReplayContext, require_reason},
+    by_hand::require_open,
+    chosen::require_entry,
+    queues::{open_job, queue_error},
 };
 use crate::{cli::Cli, error::CliError, exit::Exit, input, output::Console};
 
@@ -54,19 +54,21 @@ struct ItemDataArgs {
 }
 
 pub(super) fn run(args: &Cli, command: &DlqEditArgs, out: &mut Console) -> Result<Exit, CliError> {
-    let reason = said(&command.reason)?;
-    let letters = of_job(args, &command.job, out)?;
-    let entry = entry_of(&letters.queue, &letters.job, &command.item)?;
-    must_be_open(&entry)?;
+    let reason = require_reason(&command.reason)?;
+    let letters = open_job(args, &command.job, out)?;
+    let entry = require_entry(&letters.queue, &letters.job, &command.item)?;
+    require_open(&entry)?;
     let item = entry.item_id;
-    let before = dlq::item_data(&letters.layout, &letters.job, &item).map_err(queue_error)?;
+    let before =
+        dlq::current_item_data(&letters.layout, &letters.job, &item).map_err(queue_error)?;
     let data = command.data.read(before.as_deref())?;
     if before.is_some_and(|before| before.get() == data.get()) {
         return Err(CliError::new(Exit::Usage, "the item has exactly this data already"));
     }
-    let authority = ReplayContext::of(args, &letters.layout, &letters.job, out)?;
+    let authority = ReplayContext::load(args, &letters.layout, &letters.job, out)?;
     let (items, amendment) = ([item.clone()], DeadLetterAction::Edit(data));
-    let edited = authority.amend(None, &items, &amendment, IdentityKind::Asserted, reason)?;
+    let edited =
+        authority.apply_action(None, &items, &amendment, IdentityKind::Asserted, reason)?;
     if edited.is_empty() {
         let message = format!("`{item}` is not open any more; it was left as it is");
         return Err(CliError::new(Exit::Failure, message));
@@ -106,7 +108,7 @@ impl ItemDataArgs {
                     .with_hint("write for example `--set path=src/main.rs`"));
             };
             let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-            put(&mut data, path, value)
+            set_path(&mut data, path, value)
                 .map_err(|why| CliError::new(Exit::Usage, format!("`--set {path}`: {why}")))?;
         }
         Ok(data.to_string())
@@ -114,7 +116,7 @@ impl ItemDataArgs {
 }
 
 /// Puts a value where a path with dots leads to.
-fn put(data: &mut Value, path: &str, value: Value) -> Result<(), String> {
+fn set_path(data: &mut Value, path: &str, value: Value) -> Result<(), String> {
     let mut place = data;
     for name in path.split('.') {
         if place.is_null() {

@@ -13,16 +13,16 @@ use prodigy_core::{
 use serde_json::Value;
 
 use super::{
-    advice::suggestion,
-    outcome::{self, meaning},
-    queues::{WITH_EXPORT, ways_out},
+    advice::advice_for_reason,
+    outcome::{self, describe_decision},
+    queues::{WITH_EXPORT, recovery_commands},
     table::TextTable,
     words::{class_name, status_name},
 };
 use crate::{
     commands::{
-        context::quoted,
-        jobs::{minute, second},
+        context::shell_quote,
+        jobs::{format_minute, format_timestamp},
     },
     error::CliError,
     output::{Console, one_line},
@@ -38,7 +38,7 @@ const CHANGED_LINES: usize = 12;
 const LONGEST: usize = 400;
 
 /// Prints an entry.
-pub(super) fn show(
+pub(super) fn render_dead_letter(
     entry: &DeadLetteredItem,
     ruling: Option<&ReplayDecision<'_>>,
     has_journal: bool,
@@ -50,7 +50,7 @@ pub(super) fn show(
     output(entry, out)?;
     attempts(entry, out)?;
     section("item", &item_lines(entry), out)?;
-    left_behind(entry, out)
+    artifact_lines(entry, out)
 }
 
 /// Returns what there is to say in a line each, by name.
@@ -69,50 +69,50 @@ fn facts(
         facts.push(("first cause", cause.to_string()));
     }
     facts.push(("cause", format!("{} [{}]", entry.error_pattern, entry.error_signature)));
-    facts.extend(entry.failure_history.last().map(|last| ("where", place(entry, last))));
-    facts.push(("failed", failed(entry)));
+    facts.extend(entry.failure_history.last().map(|last| ("where", failure_location(entry, last))));
+    facts.push(("failed", failure_history(entry)));
     if let Some(ruling) = ruling {
-        facts.push(("replay", meaning(ruling.verdict).to_owned()));
+        facts.push(("replay", describe_decision(ruling.verdict).to_owned()));
         facts.push(("because", ruling.explain().join("; ")));
     }
     if !has_journal {
         facts.push(("replay", "it cannot be replayed: its job has no journal".to_owned()));
     }
-    facts.extend(outside(entry));
+    facts.extend(effect_facts(entry));
     if entry.status == EntryStatus::Open && !has_journal {
         let to_do = format!("export its item and run it in a new job, with {WITH_EXPORT}");
         facts.push(("to do", to_do));
     } else if entry.status == EntryStatus::Open {
-        facts.push(("to do", suggestion(entry.reason_code).to_owned()));
+        facts.push(("to do", advice_for_reason(entry.reason_code).to_owned()));
     }
-    facts.extend(entry.not_before.map(|at| ("not before", second(at))));
+    facts.extend(entry.not_before.map(|at| ("not before", format_timestamp(at))));
     facts.extend(entry.owner.clone().map(|owner| ("owner", owner)));
     facts
 }
 
 /// Says what the attempts changed outside, and what people said about the entry.
-fn outside(entry: &DeadLetteredItem) -> Vec<(&'static str, String)> {
+fn effect_facts(entry: &DeadLetteredItem) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     for effect in &entry.effects {
         let receipt = effect.receipt.as_ref().map(|said| format!(": {said}")).unwrap_or_default();
-        let state = effect.state.word();
+        let state = effect.state.as_str();
         facts.push(("outside", format!("{} is {state}{receipt} [{}]", effect.name, effect.key)));
     }
     let mark = |what: &str, mark: &ManualAction| {
         let ManualAction { at, by, reason } = mark;
-        format!("{what} {} by {by}: {reason}", second(*at))
+        format!("{what} {} by {by}: {reason}", format_timestamp(*at))
     };
     facts.extend(entry.quarantine.as_ref().map(|put| ("quarantine", mark("since", put))));
     facts.extend(entry.released.as_ref().map(|let_out| ("released", mark("on", let_out))));
     if let Some(approval) = entry.approval.as_ref().filter(|approval| !approval.consumed) {
         let Approval { digest, requested_by, expires_at, .. } = approval;
-        let asked = format!("asked for by {requested_by}, until {}", second(*expires_at));
+        let asked = format!("asked for by {requested_by}, until {}", format_timestamp(*expires_at));
         facts.push(("approval", asked));
         facts.push(("digest", digest.clone()));
     }
     for edit in &entry.lineage {
         let InputEdit { at, by, reason, .. } = edit;
-        facts.push(("edited", format!("{} by {by}: {reason}", second(*at))));
+        facts.push(("edited", format!("{} by {by}: {reason}", format_timestamp(*at))));
     }
     facts
 }
@@ -123,11 +123,11 @@ fn status(entry: &DeadLetteredItem) -> String {
     let Some(closed) = &entry.closed else { return status.to_owned() };
     let by = closed.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
     let reason = closed.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    format!("{status} {}{by}{reason}", second(closed.at))
+    format!("{status} {}{by}{reason}", format_timestamp(closed.at))
 }
 
 /// Says where the last attempt failed.
-fn place(entry: &DeadLetteredItem, last: &FailureDetail) -> String {
+fn failure_location(entry: &DeadLetteredItem, last: &FailureDetail) -> String {
     let mut parts = Vec::new();
     // What has no name of its own goes by its path.
     let has_path = entry.topic.contains('.') && entry.topic != last.step_failed;
@@ -146,7 +146,7 @@ fn place(entry: &DeadLetteredItem, last: &FailureDetail) -> String {
 }
 
 /// Says how often and when it failed.
-fn failed(entry: &DeadLetteredItem) -> String {
+fn failure_history(entry: &DeadLetteredItem) -> String {
     let times = match entry.failure_count {
         1 => "once".to_owned(),
         times => format!("{times} times"),
@@ -156,7 +156,8 @@ fn failed(entry: &DeadLetteredItem) -> String {
         1 => ", replayed once".to_owned(),
         times => format!(", replayed {times} times"),
     };
-    let (first, last) = (second(entry.first_attempt), second(entry.last_attempt));
+    let (first, last) =
+        (format_timestamp(entry.first_attempt), format_timestamp(entry.last_attempt));
     format!("{times}{replays}, from {first} to {last}")
 }
 
@@ -197,8 +198,8 @@ fn attempts(entry: &DeadLetteredItem, out: &mut Console) -> Result<(), CliError>
     for attempt in &entry.failure_history {
         let mut cells = vec![
             attempt.attempt_number.to_string(),
-            minute(attempt.timestamp),
-            duration::show(Duration::from_millis(attempt.duration_ms)),
+            format_minute(attempt.timestamp),
+            duration::format(Duration::from_millis(attempt.duration_ms)),
             attempt.reason_code.to_string(),
             attempt.error_message.clone(),
         ];
@@ -232,10 +233,10 @@ fn first_lines(text: &str, most: usize) -> Vec<String> {
 }
 
 /// Prints what the last attempt left behind, and where.
-fn left_behind(entry: &DeadLetteredItem, out: &mut Console) -> Result<(), CliError> {
+fn artifact_lines(entry: &DeadLetteredItem, out: &mut Console) -> Result<(), CliError> {
     let left = entry.worktree_artifacts.clone().unwrap_or_default();
     let mut rows = Vec::new();
-    rows.extend(log(entry).map(|path| ("log", path.to_owned())));
+    rows.extend(attempt_log_path(entry).map(|path| ("log", path.to_owned())));
     // A worktree that others work in by now, and a branch without commits, lead nowhere.
     if let Some(path) = left.worktree_path.as_ref().filter(|_| left.is_worth_showing()) {
         let kept = if left.preserved { "" } else { " (not kept)" };
@@ -270,14 +271,14 @@ fn section(name: &str, lines: &[String], out: &mut Console) -> Result<(), CliErr
 }
 
 /// Returns the file with all that the last attempt printed.
-fn log(entry: &DeadLetteredItem) -> Option<&str> {
+fn attempt_log_path(entry: &DeadLetteredItem) -> Option<&str> {
     entry.failure_history.last()?.json_log_location.as_deref()
 }
 
 /// Returns what makes sense next, and the commands for it.
 ///
 /// An entry of an older program has no job that anything could be done with.
-pub(super) fn next(
+pub(super) fn next_steps(
     program: &str,
     entry: &DeadLetteredItem,
     ruling: Option<&ReplayDecision<'_>>,
@@ -286,9 +287,9 @@ pub(super) fn next(
     let (job, item) = (&entry.job_id, &entry.item_id);
     let mut next = Vec::new();
     if !has_job {
-        let [export, run] = ways_out(program, job);
+        let [export, run] = recovery_commands(program, job);
         next.extend([("export it", export), ("run it anew", run)]);
-        next.extend(entry.worktree_artifacts.iter().flat_map(places));
+        next.extend(entry.worktree_artifacts.iter().flat_map(artifact_commands));
         return next;
     }
     let is_open = entry.status == EntryStatus::Open;
@@ -300,11 +301,11 @@ pub(super) fn next(
     }
     next.push(("all its output", format!("{program} logs {job} {item}")));
     if let Some(left) = &entry.worktree_artifacts {
-        next.extend(places(left));
+        next.extend(artifact_commands(left));
     }
     let need = ruling.and_then(|ruling| ruling.needs).filter(|need| *need != NextAction::Drop);
     if let Some(need) = need.filter(|_| is_open) {
-        let command = outcome::next(program, job, item, need);
+        let command = outcome::next_command(program, job, item, need);
         let retry = format!("dlq retry {job} {item}");
         next.push(("get it on", command.replace(&retry, &format!("{retry}{flag}"))));
     }
@@ -316,13 +317,13 @@ pub(super) fn next(
 }
 
 /// Returns the commands that lead to what was left behind.
-fn places(left: &WorktreeArtifacts) -> Vec<(&'static str, String)> {
+fn artifact_commands(left: &WorktreeArtifacts) -> Vec<(&'static str, String)> {
     let mut next = Vec::new();
     if let Some(path) = left.worktree_path.as_deref().filter(|_| left.preserved) {
-        next.push(("its worktree", format!("cd {}", quoted(Path::new(path)))));
+        next.push(("its worktree", format!("cd {}", shell_quote(Path::new(path)))));
     }
     if let Some(patch) = &left.patch_file {
-        next.push(("take its changes", format!("git apply {}", quoted(Path::new(patch)))));
+        next.push(("take its changes", format!("git apply {}", shell_quote(Path::new(patch)))));
     }
     next
 }

@@ -11,21 +11,21 @@ use serde_json::json;
 use super::{
     approvals::ApprovalView,
     authority::ReplayContext,
-    chosen::entry_of,
-    outcome::{meaning, next},
-    queues::of_job,
+    chosen::require_entry,
+    outcome::{describe_decision, next_command},
+    queues::open_job,
     words::SCHEMA_VERSION,
 };
 use crate::{
     cli::Cli,
-    commands::{context, jobs::second},
+    commands::{context, jobs::format_timestamp},
     error::CliError,
     exit::Exit,
     output::{Console, one_line},
 };
 
 /// Shows what is decided over an entry, why, and what would get it on.
-pub(in crate::commands) fn explain(
+pub(in crate::commands) fn explain_decision(
     args: &Cli,
     job: &JobId,
     item: &str,
@@ -33,21 +33,23 @@ pub(in crate::commands) fn explain(
     as_json: bool,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let letters = of_job(args, job, out)?;
-    let entry = entry_of(&letters.queue, &letters.job, item)?;
-    let authority = ReplayContext::of(args, &letters.layout, &letters.job, out)?;
+    let letters = open_job(args, job, out)?;
+    let entry = require_entry(&letters.queue, &letters.job, item)?;
+    let authority = ReplayContext::load(args, &letters.layout, &letters.job, out)?;
     let is_running = JobLock::holder(&letters.layout, &letters.job);
     let is_running = is_running.map_err(context::store_error)?.is_some();
-    let bench = authority.bench(&letters.queue)?.while_running(is_running);
+    let bench = authority.evaluator(&letters.queue)?.with_running_job(is_running);
     let now = clock::now();
-    let ruling = bench.ruling_on(&entry, asked, now);
-    let program = context::program(args);
-    let to_agree = authority.bench_to_agree(&letters.queue)?;
+    let ruling = bench.evaluate(&entry, asked, now);
+    let program = context::self_command(args);
+    let to_agree = authority.approval_evaluator(&letters.queue)?;
     let is_asked = ruling.action == ReplayAction::RequireApproval;
-    let request = ApprovalView::of(&to_agree, &entry, now).filter(|_| is_asked);
+    let request = ApprovalView::load(&to_agree, &entry, now).filter(|_| is_asked);
     let next = match &request {
-        Some(request) if ruling.needs == Some(NextAction::Approve) => Some(request.next(&program)),
-        Some(_) | None => next_of(&ruling, &entry, asked, &program),
+        Some(request) if ruling.needs == Some(NextAction::Approve) => {
+            Some(request.next_command(&program))
+        }
+        Some(_) | None => next_command_for(&ruling, &entry, asked, &program),
     };
     if as_json {
         let document = json!({
@@ -62,7 +64,7 @@ pub(in crate::commands) fn explain(
             "policy_snapshot": ruling.snapshot,
             "not_before": ruling.not_before,
             "why": ruling.explain(),
-            "approval": request.as_ref().map(ApprovalView::word),
+            "approval": request.as_ref().map(ApprovalView::state_label),
             "next": next,
         });
         out.line(format_args!("{document:#}"))?;
@@ -71,10 +73,10 @@ pub(in crate::commands) fn explain(
     let mut facts = vec![
         ("item", format!("{} of job {}", entry.item_id, entry.job_id)),
         ("died of", format!("{}: {}", entry.reason_code, entry.reason)),
-        ("verdict", format!("{}: {}", ruling.verdict.word(), meaning(ruling.verdict))),
+        ("verdict", format!("{}: {}", ruling.verdict.as_str(), describe_decision(ruling.verdict))),
     ];
     facts.extend(ruling.explain().into_iter().map(|why| ("because", why)));
-    facts.extend(ruling.not_before.map(|at| ("not before", second(at))));
+    facts.extend(ruling.not_before.map(|at| ("not before", format_timestamp(at))));
     facts.push(("policy", ruling.snapshot.to_owned()));
     facts.extend(next.map(|next| ("next", next)));
     for (name, value) in facts {
@@ -84,7 +86,7 @@ pub(in crate::commands) fn explain(
 }
 
 /// Returns the command that would get an entry on.
-fn next_of(
+fn next_command_for(
     ruling: &ReplayDecision<'_>,
     entry: &DeadLetteredItem,
     asked: ReplayTrigger,
@@ -99,7 +101,7 @@ fn next_of(
     };
     match ruling.needs {
         Some(NextAction::Ask) if asked == ReplayTrigger::Forced => Some(retry()),
-        Some(need) => Some(next(program, job, item, need)),
+        Some(need) => Some(next_command(program, job, item, need)),
         None => ruling.goal.map(|_| retry()),
     }
 }

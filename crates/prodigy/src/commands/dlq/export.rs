@@ -7,7 +7,7 @@ use prodigy_core::{dlq::DeadLetteredItem, ids::JobId};
 use super::{
     chosen::EntryFilterArgs,
     form::{self, COLUMNS},
-    queues::{each, of_jobs, queue_error, skipped},
+    queues::{entries, open_jobs, queue_error, warn_unreadable_entry},
     words::{ANY, UNSETTLED},
 };
 use crate::{
@@ -85,8 +85,8 @@ fn export(
     out: &mut Console,
     mut write: impl FnMut(&str, &mut Console) -> Result<(), CliError>,
 ) -> Result<Exit, CliError> {
-    let chosen = command.choice.read()?;
-    let mut jobs = of_jobs(args, command.job.as_ref())?;
+    let chosen = command.choice.to_filter()?;
+    let mut jobs = open_jobs(args, command.job.as_ref())?;
     let statuses = if command.all { ANY } else { UNSETTLED };
     match command.format {
         DlqExportFormat::Json => write("[", out)?,
@@ -95,21 +95,21 @@ fn export(
         DlqExportFormat::Md => write("# Dead letters\n", out)?,
     }
     let mut between = "\n";
-    each(&mut jobs, &chosen, statuses, out, |letters, heading, out| {
+    entries(&mut jobs, &chosen, statuses, out, |letters, heading, out| {
         let entry = match letters.queue.entry(&heading.item_id) {
             Ok(Some(entry)) => entry,
             // It was deleted since.
             Ok(None) => return Ok(()),
             Err(error) => {
-                skipped(&letters.job, &queue_error(error), out);
+                warn_unreadable_entry(&letters.job, &queue_error(error), out);
                 return Ok(());
             }
         };
         let text = match command.format {
             DlqExportFormat::Json => format!("{between}{}", line(&entry)),
             DlqExportFormat::Jsonl => format!("{}\n", line(&entry)),
-            DlqExportFormat::Csv => form::row(&entry),
-            DlqExportFormat::Md => form::page(&entry),
+            DlqExportFormat::Csv => form::csv_row(&entry),
+            DlqExportFormat::Md => form::markdown_section(&entry),
         };
         between = ",\n";
         write(&text, out)

@@ -10,14 +10,14 @@ use prodigy_engine::{
 use serde_json::{Value, json};
 
 use super::{
-    queues::{queue_error, skipped},
+    queues::{queue_error, warn_unreadable_entry},
     words::SCHEMA_VERSION,
 };
 use crate::{
     cli::Cli,
     commands::{
         context::store_error,
-        lookup::{find_job, layouts},
+        lookup::{find_job, visible_layouts},
     },
     error::CliError,
     exit::Exit,
@@ -48,7 +48,7 @@ pub(crate) struct DlqFsckArgs {
 pub(super) fn run(args: &Cli, command: &DlqFsckArgs, out: &mut Console) -> Result<Exit, CliError> {
     let mut reports = Vec::new();
     let mut is_whole = true;
-    for (layout, job) in jobs(args, command.job.as_ref())? {
+    for (layout, job) in jobs_to_check(args, command.job.as_ref())? {
         match dlq::fsck(&layout, &job, !command.dry_run) {
             Ok(report) => {
                 is_whole &= report.is_clean() || report.repaired;
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Cli, command: &DlqFsckArgs, out: &mut Console) -> Resul
             // One job that cannot be looked at does not keep the others from it.
             Err(error) => {
                 is_whole = false;
-                skipped(&job, &queue_error(error), out);
+                warn_unreadable_entry(&job, &queue_error(error), out);
             }
         }
     }
@@ -79,12 +79,12 @@ pub(super) fn run(args: &Cli, command: &DlqFsckArgs, out: &mut Console) -> Resul
 }
 
 /// Returns the jobs to look at: one whose files are all gone is one of them.
-fn jobs(args: &Cli, job: Option<&JobId>) -> Result<Vec<(Layout, JobId)>, CliError> {
+fn jobs_to_check(args: &Cli, job: Option<&JobId>) -> Result<Vec<(Layout, JobId)>, CliError> {
     if let Some(job) = job {
         return Ok(vec![find_job(args, job)?]);
     }
     let mut found = Vec::new();
-    for layout in layouts(args)? {
+    for layout in visible_layouts(args)? {
         let mut jobs: BTreeSet<_> = layout.jobs().map_err(store_error)?.into_iter().collect();
         jobs.extend(DeadLetterStore::jobs(&layout).map_err(queue_error)?);
         found.extend(jobs.into_iter().map(|job| (layout.clone(), job)));

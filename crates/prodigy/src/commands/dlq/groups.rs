@@ -50,7 +50,7 @@ impl CauseIndex {
     }
 
     /// Adds an entry and the policy's verdict; closed entries are only counted.
-    pub(super) fn take(
+    pub(super) fn add(
         &mut self,
         job: &JobId,
         heading: &DeadLetterSummary,
@@ -100,7 +100,7 @@ impl CauseIndex {
     }
 
     /// Returns the causes, the one with the most entries first.
-    pub(super) fn sorted(&self) -> Vec<&CauseView> {
+    pub(super) fn by_count(&self) -> Vec<&CauseView> {
         let mut groups: Vec<_> = self.by_signature.values().collect();
         groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.signature.cmp(&b.signature)));
         groups

@@ -9,13 +9,13 @@ use prodigy_core::{
 use prodigy_engine::{dlq::entry_file, store};
 
 use super::{
-    chosen::no_entry,
-    layout::laid_out,
-    queues::{JobDeadLetters, LONGEST, of_job},
+    chosen::entry_not_found,
+    layout::pretty_json,
+    queues::{JobDeadLetters, LONGEST, open_job},
 };
 use crate::{
     cli::Cli, commands::context::store_error, error::CliError, exit::Exit, output::Console,
-    report::shortened,
+    report::truncate,
 };
 
 /// The largest file that is shown.
@@ -39,13 +39,13 @@ pub(super) fn run(
     command: &DlqInspectArgs,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let letters = of_job(args, &command.job, out)?;
-    let (path, text) = stored(&letters, &command.item)?;
+    let letters = open_job(args, &command.job, out)?;
+    let (path, text) = read_stored_entry(&letters, &command.item)?;
     let read = DeadLetteredItem::read(&text, &entry_file(&path, &letters.job));
     if matches!(read, Err(DeadLetterError::Shape(_))) {
         out.raw(text.as_bytes())?;
     } else {
-        out.raw(laid_out(&text).as_bytes())?;
+        out.raw(pretty_json(&text).as_bytes())?;
     }
     out.flush()?;
     out.note(format_args!("file: {}", path.display()));
@@ -57,7 +57,7 @@ pub(super) fn run(
             ("wrong: the entry was changed since it was written".to_owned(), Exit::Failure)
         }
         Err(error) => {
-            (format!("not checked: {}", shortened(&error.to_string(), LONGEST)), Exit::Failure)
+            (format!("not checked: {}", truncate(&error.to_string(), LONGEST)), Exit::Failure)
         }
     };
     out.note(format_args!("hash: {verdict}"));
@@ -68,17 +68,18 @@ pub(super) fn run(
 }
 
 /// Returns the file of an entry and what is in it.
-fn stored(letters: &JobDeadLetters, named: &str) -> Result<(PathBuf, String), CliError> {
+fn read_stored_entry(letters: &JobDeadLetters, named: &str) -> Result<(PathBuf, String), CliError> {
     let JobDeadLetters { layout, job, queue } = letters;
-    let ids: Vec<ItemId> = named.parse().ok().into_iter().chain([ItemId::of_key(named)]).collect();
+    let ids: Vec<ItemId> =
+        named.parse().ok().into_iter().chain([ItemId::from_key(named)]).collect();
     for item in &ids {
         // Older programs kept the files one directory higher.
         let flat = layout.dlq_dir(job).join(format!("{item}.json"));
-        for path in [queue.file(item), flat] {
+        for path in [queue.entry_path(item), flat] {
             if let Some(bytes) = store::read_bounded(&path, LIMIT).map_err(store_error)? {
                 return Ok((path, String::from_utf8_lossy(&bytes).into_owned()));
             }
         }
     }
-    Err(no_entry(job, named))
+    Err(entry_not_found(job, named))
 }

@@ -1,7 +1,7 @@
 //! JSON in lines, with nothing else changed.
 
 /// Returns JSON with a line for each value; what stands in it is not changed.
-pub(super) fn laid_out(text: &str) -> String {
+pub(super) fn pretty_json(text: &str) -> String {
     let mut result = String::new();
     let mut depth = 0_usize;
     let mut in_text = false;
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn a_document_is_laid_out_and_not_changed() {
         let text = r#"{"a":1e400,"b":[],"c":{},"d":[1,{"e":"x\"}, y\\"}],"f":123456789012345678901234567890}"#;
-        insta::assert_snapshot!(laid_out(text), @r#"
+        insta::assert_snapshot!(pretty_json(text), @r#"
         {
           "a": 1e400,
           "b": [],
@@ -67,7 +67,7 @@ mod tests {
         }
         "#);
         let value = serde_json::json!({"a": [1, [2, {}], {"b": "x:{}"}], "c": {}});
-        assert_eq!(laid_out(&value.to_string()), format!("{value:#}\n"));
-        assert_eq!(laid_out(&laid_out(&value.to_string())), format!("{value:#}\n"));
+        assert_eq!(pretty_json(&value.to_string()), format!("{value:#}\n"));
+        assert_eq!(pretty_json(&pretty_json(&value.to_string())), format!("{value:#}\n"));
     }
 }

@@ -10,14 +10,16 @@ use serde_json::json;
 
 use super::{
     chosen::{EntryFilter, EntryFilterArgs},
-    outcome::word,
-    queues::{DeadLetterJobs, EntryEvaluator, JobDeadLetters, RemainingEntries, each, of_jobs},
+    outcome::decision_label,
+    queues::{
+        DeadLetterJobs, EntryEvaluator, JobDeadLetters, RemainingEntries, entries, open_jobs,
+    },
     table::{JsonListWriter, TextTable},
-    words::{ANY, UNSETTLED, note_next, pattern_parts, row_document, status_name},
+    words::{ANY, UNSETTLED, print_next_steps, row_document, split_pattern, status_name},
 };
 use crate::{
     cli::Cli,
-    commands::{context, jobs::minute},
+    commands::{context, jobs::format_minute},
     error::CliError,
     exit::Exit,
     output::Console,
@@ -50,21 +52,21 @@ pub(crate) struct DlqListArgs {
 }
 
 pub(super) fn run(args: &Cli, command: &DlqListArgs, out: &mut Console) -> Result<Exit, CliError> {
-    let mut chosen = command.choice.read()?;
-    let mut jobs = of_jobs(args, command.job.as_ref())?;
+    let mut chosen = command.choice.to_filter()?;
+    let mut jobs = open_jobs(args, command.job.as_ref())?;
     if command.json {
         return document(args, jobs, command, &chosen, out);
     }
     chosen.limit.get_or_insert(SHOWN);
     let mut listing = EntryListPrinter::new(command.job.is_none(), command.all);
-    let left = each(&mut jobs, &chosen, command.statuses(), out, |letters, heading, out| {
-        listing.take(args, letters, &heading, out)
+    let left = entries(&mut jobs, &chosen, command.statuses(), out, |letters, heading, out| {
+        listing.push(args, letters, &heading, out)
     })?;
     listing.end(out)?;
     out.flush()?;
     if listing.rows == 0 {
         if jobs.skipped == 0 {
-            nothing(command, &chosen, out);
+            print_empty(command, &chosen, out);
         }
         return Ok(jobs.exit());
     }
@@ -81,7 +83,7 @@ pub(super) fn run(args: &Cli, command: &DlqListArgs, out: &mut Console) -> Resul
             out.note(format_args!("\nand more; `--limit {more}` shows more of them"));
         }
     }
-    note_next(&next(args, &listing), out)?;
+    print_next_steps(&next_steps(args, &listing), out)?;
     Ok(jobs.exit())
 }
 
@@ -101,9 +103,9 @@ fn document(
 ) -> Result<Exit, CliError> {
     let mut list = JsonListWriter::begin("entries", out)?;
     let mut reading: Option<(JobId, EntryEvaluator)> = None;
-    let left = each(&mut jobs, chosen, command.statuses(), out, |letters, heading, out| {
+    let left = entries(&mut jobs, chosen, command.statuses(), out, |letters, heading, out| {
         if reading.as_ref().is_none_or(|(job, _)| *job != letters.job) {
-            reading = Some((letters.job.clone(), EntryEvaluator::of(args, letters, out)));
+            reading = Some((letters.job.clone(), EntryEvaluator::load(args, letters, out)));
         }
         let known = reading.as_ref();
         let mut heading = heading;
@@ -141,7 +143,7 @@ impl EntryListPrinter {
         }
     }
 
-    fn take(
+    fn push(
         &mut self,
         args: &Cli,
         letters: &JobDeadLetters,
@@ -157,22 +159,22 @@ impl EntryListPrinter {
             }
             self.table = table(self.names_status);
             self.job = Some(letters.job.clone());
-            self.reading = Some(EntryEvaluator::of(args, letters, out));
+            self.reading = Some(EntryEvaluator::load(args, letters, out));
         }
         let verdict = self.reading.as_ref().and_then(|known| known.verdict(letters, heading));
         let has_journal = self.reading.as_ref().is_some_and(|known| known.has_journal);
         self.rows += 1;
         self.first.get_or_insert_with(|| (letters.job.clone(), heading.item_id.clone()));
-        let (_, pattern) = pattern_parts(&heading.error_pattern);
+        let (_, pattern) = split_pattern(&heading.error_pattern);
         let mut cells = vec![
             heading.item_id.to_string(),
             heading.reason_code.to_string(),
             with_owner(
-                if has_journal { replay(verdict) } else { "no" },
+                if has_journal { replay_label(verdict) } else { "no" },
                 heading.standing.owner.as_deref(),
             ),
             heading.attempts.to_string(),
-            minute(heading.last_attempt),
+            format_minute(heading.last_attempt),
             pattern.to_owned(),
         ];
         if self.names_status {
@@ -187,10 +189,10 @@ impl EntryListPrinter {
 }
 
 /// Returns what the policy says about an entry, in a word.
-fn replay(verdict: Option<ReplayVerdict>) -> &'static str {
+fn replay_label(verdict: Option<ReplayVerdict>) -> &'static str {
     match verdict {
         Some(ReplayVerdict::Replay) => "yes",
-        Some(verdict) => word(verdict),
+        Some(verdict) => decision_label(verdict),
         None => "?",
     }
 }
@@ -212,12 +214,12 @@ fn table(names_status: bool) -> TextTable {
 }
 
 /// Says why nothing is listed.
-fn nothing(command: &DlqListArgs, chosen: &EntryFilter, out: &mut Console) {
+fn print_empty(command: &DlqListArgs, chosen: &EntryFilter, out: &mut Console) {
     let place = match &command.job {
         Some(job) => format!("job `{job}` has"),
         None => "there are".to_owned(),
     };
-    if !chosen.is_all() {
+    if !chosen.is_unfiltered() {
         out.note("no entry matches");
     } else if command.all {
         out.note(format_args!("{place} no dead letters"));
@@ -227,9 +229,9 @@ fn nothing(command: &DlqListArgs, chosen: &EntryFilter, out: &mut Console) {
 }
 
 /// Returns what makes sense next, and the commands for it.
-fn next(args: &Cli, listing: &EntryListPrinter) -> Vec<(&'static str, String)> {
+fn next_steps(args: &Cli, listing: &EntryListPrinter) -> Vec<(&'static str, String)> {
     let Some((job, item)) = &listing.first else { return Vec::new() };
-    let program = context::program(args);
+    let program = context::self_command(args);
     let of_job = if listing.names_jobs { String::new() } else { format!(" {job}") };
     vec![
         ("see one", format!("{program} dlq show {job} {item}")),

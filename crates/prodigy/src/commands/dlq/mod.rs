@@ -40,9 +40,9 @@ mod unfinished;
 mod words;
 
 pub(super) use self::{
-    authority::{amend_error, automation_error, in_force},
+    authority::{amend_error, automation_error, load_active_policy},
     clear::{clear_closed, closed_entries},
-    explain::explain,
+    explain::explain_decision,
     queues::queue_error,
     table::{JsonListWriter, TextTable},
 };
@@ -94,12 +94,12 @@ pub(super) fn run(args: &Cli, command: &DlqCommand, out: &mut Console) -> Result
         DlqCommand::Approvals(command) => approvals::run(args, command, out),
         DlqCommand::Approve(command) => approve::run(args, command, out),
         DlqCommand::Reject(command) => reject::run(args, command, out),
-        DlqCommand::Adopt(command) => adopt::run(args, command, out),
-        DlqCommand::Quarantine(command) => quarantine::run(args, command, out),
-        DlqCommand::Release(command) => release::run(args, command, out),
+        DlqCommand::Adopt(command) => adopt::run_adopt(args, command, out),
+        DlqCommand::Quarantine(command) => quarantine::run_quarantine(args, command, out),
+        DlqCommand::Release(command) => release::run_release(args, command, out),
         DlqCommand::Edit(command) => edit::run(args, command, out),
         DlqCommand::Drill(command) => drill::run(args, command, out),
-        DlqCommand::Drop(command) => drop::run(args, command, out),
+        DlqCommand::Drop(command) => drop::run_drop(args, command, out),
         DlqCommand::Clear(command) => clear::run(args, command, out),
         DlqCommand::Fsck(command) => fsck::run(args, command, out),
     }

@@ -10,7 +10,7 @@ use prodigy_core::{
 use prodigy_engine::dlq::DeadLetterSummary;
 use serde_json::{Value, json};
 
-use crate::{commands::jobs::second, output::Console, report::count};
+use crate::{commands::jobs::format_timestamp, output::Console, report::plural};
 
 /// The most items that are named behind one reason.
 pub(super) const NAMED: usize = 5;
@@ -47,7 +47,7 @@ impl DecisionView {
     }
 
     /// Returns what decided, in one sentence.
-    pub(super) fn sentence(&self) -> String {
+    pub(super) fn explanation(&self) -> String {
         self.why.join("; ")
     }
 
@@ -67,13 +67,13 @@ impl DecisionView {
             "why": self.why,
             "forced": self.is_forced,
             "not_before": self.not_before,
-            "next": self.needs.map(|need| next(program, job, &self.item, need)),
+            "next": self.needs.map(|need| next_command(program, job, &self.item, need)),
         })
     }
 }
 
 /// Returns what becomes of an entry, in a word or two.
-pub(super) fn word(verdict: ReplayVerdict) -> &'static str {
+pub(super) fn decision_label(verdict: ReplayVerdict) -> &'static str {
     match verdict {
         ReplayVerdict::Replay => "replay",
         ReplayVerdict::Adopt => "adopt",
@@ -91,7 +91,7 @@ pub(super) fn word(verdict: ReplayVerdict) -> &'static str {
 }
 
 /// Returns what a verdict means, for people.
-pub(super) fn meaning(verdict: ReplayVerdict) -> &'static str {
+pub(super) fn describe_decision(verdict: ReplayVerdict) -> &'static str {
     match verdict {
         ReplayVerdict::Replay => "it can be replayed",
         ReplayVerdict::Adopt => "it counts as done: nothing has to run again",
@@ -109,7 +109,7 @@ pub(super) fn meaning(verdict: ReplayVerdict) -> &'static str {
 }
 
 /// Returns the command that would get an entry on.
-pub(super) fn next(program: &str, job: &JobId, item: &ItemId, need: NextAction) -> String {
+pub(super) fn next_command(program: &str, job: &JobId, item: &ItemId, need: NextAction) -> String {
     match need {
         NextAction::Check => format!("{program} dlq check {job} {item}"),
         NextAction::Ask => format!("{program} dlq retry {job} {item}  (asks for it)"),
@@ -124,7 +124,7 @@ pub(super) fn next(program: &str, job: &JobId, item: &ItemId, need: NextAction) 
         NextAction::Adopt => format!("{program} dlq adopt {job} {item} --reason TEXT"),
         NextAction::Force => format!("{program} dlq retry {job} --force {item} --reason TEXT"),
         NextAction::Wait(until) => {
-            format!("{program} dlq retry {job} {item}  (from {})", second(until))
+            format!("{program} dlq retry {job} {item}  (from {})", format_timestamp(until))
         }
         NextAction::Idle => format!("{program} events {job} --follow"),
         NextAction::Fsck => format!("{program} dlq fsck {job}"),
@@ -149,7 +149,7 @@ pub(super) struct DecisionGroup {
 
 impl DecisionSummary {
     pub(super) fn add(&mut self, outcome: DecisionView) {
-        let key = (place(outcome.verdict), outcome.rule.clone());
+        let key = (display_order(outcome.verdict), outcome.rule.clone());
         let item = outcome.item.clone();
         let group = self.groups.entry(key).or_insert_with(|| DecisionGroup {
             first: outcome,
@@ -172,7 +172,7 @@ impl DecisionSummary {
 
     /// Returns how many entries have a verdict.
     pub(super) fn count(&self, verdict: ReplayVerdict) -> u32 {
-        let of_verdict = self.groups.iter().filter(|((at, _), _)| *at == place(verdict));
+        let of_verdict = self.groups.iter().filter(|((at, _), _)| *at == display_order(verdict));
         of_verdict.map(|(_, group)| group.count).sum()
     }
 
@@ -180,21 +180,21 @@ impl DecisionSummary {
     pub(super) fn show(&self, program: &str, job: &JobId, out: &mut Console) {
         for group in self.groups() {
             let DecisionGroup { first, count: number, named } = group;
-            let entries = entries(*number);
+            let entries = count_entries(*number);
             let names = named.iter().map(ItemId::as_str).collect::<Vec<_>>().join(", ");
             let more = match usize::try_from(*number).unwrap_or(usize::MAX) - named.len() {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            let meaning = meaning(first.verdict);
+            let meaning = describe_decision(first.verdict);
             out.note(format_args!("not replayed: {entries}: {names}{more}: {meaning}"));
-            out.note(format_args!("  {}", first.sentence()));
+            out.note(format_args!("  {}", first.explanation()));
             // Who has to agree has just been asked.
             let needs = first
                 .needs
                 .map(|need| if need == NextAction::Ask { NextAction::Approve } else { need });
             if let Some(need) = needs {
-                out.note(format_args!("  then: {}", next(program, job, &first.item, need)));
+                out.note(format_args!("  then: {}", next_command(program, job, &first.item, need)));
             }
         }
     }
@@ -210,12 +210,12 @@ impl DecisionSummary {
 }
 
 /// Returns so many entries, in words.
-pub(super) fn entries(number: u32) -> String {
-    count(number, "entry").replace("entrys", "entries")
+pub(super) fn count_entries(number: u32) -> String {
+    plural(number, "entry").replace("entrys", "entries")
 }
 
 /// Returns the order in which verdicts are shown.
-fn place(verdict: ReplayVerdict) -> usize {
+fn display_order(verdict: ReplayVerdict) -> usize {
     let order = [
         ReplayVerdict::Replay,
         ReplayVerdict::Adopt,

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     authority::ReplayContext,
-    outcome::{DecisionSummary, DecisionView, entries, next, word},
+    outcome::{DecisionSummary, DecisionView, count_entries, decision_label, next_command},
     planning::{EntrySelectionArgs, SkippedEntries},
     queues::{find_to_replay, queue_error},
     table::JsonListWriter,
@@ -56,10 +56,10 @@ pub(crate) struct DlqPlanArgs {
 
 pub(super) fn run(args: &Cli, command: &DlqPlanArgs, out: &mut Console) -> Result<Exit, CliError> {
     let (layout, job) = find_to_replay(args, &command.job)?;
-    let authority = ReplayContext::of(args, &layout, &job, out)?;
+    let authority = ReplayContext::load(args, &layout, &job, out)?;
     let queue = DeadLetterStore::open(&layout, &job).map_err(queue_error)?;
     let is_running = JobLock::holder(&layout, &job).map_err(context::store_error)?.is_some();
-    let showing = ReplayPlanView { program: context::program(args), job, queue, is_running };
+    let showing = ReplayPlanView { program: context::self_command(args), job, queue, is_running };
     match &command.policy {
         Some(candidate) => {
             showing.compare(&authority, &command.which, candidate, command.json, out)
@@ -86,11 +86,11 @@ impl ReplayPlanView {
         out: &mut Console,
     ) -> Result<Exit, CliError> {
         let Self { program, job, queue, is_running } = self;
-        let mut bench = authority.bench(queue)?.while_running(*is_running);
-        let meant = which.read(queue, job, clock::now())?;
+        let mut bench = authority.evaluator(queue)?.with_running_job(*is_running);
+        let meant = which.to_selection(queue, job, clock::now())?;
         let mut outcomes = DecisionSummary::default();
         let mut list = if as_json { Some(JsonListWriter::begin("entries", out)?) } else { None };
-        let passed = meant.decide(queue, job, &mut bench, out, |heading, outcome, out| {
+        let passed = meant.evaluate_all(queue, job, &mut bench, out, |heading, outcome, out| {
             match &mut list {
                 Some(list) => list.push(&outcome.document(program, job, heading), out)?,
                 None => line(heading, &outcome, out)?,
@@ -110,7 +110,7 @@ impl ReplayPlanView {
             out.flush()?;
             self.summary(&outcomes, passed, out);
         }
-        Ok(exit(&outcomes, passed))
+        Ok(exit_for_decisions(&outcomes, passed))
     }
 
     fn summary(&self, outcomes: &DecisionSummary, passed: SkippedEntries, out: &mut Console) {
@@ -121,18 +121,18 @@ impl ReplayPlanView {
         }
         out.note("");
         for group in outcomes.groups() {
-            let (first, word) = (&group.first, word(group.first.verdict));
-            let entries = entries(group.count);
+            let (first, word) = (&group.first, decision_label(group.first.verdict));
+            let entries = count_entries(group.count);
             out.note(format_args!("{word:<10} {entries} by rule `{}`", first.rule));
             if let Some(need) = first.needs {
                 out.note(format_args!(
                     "           then: {}",
-                    next(program, job, &first.item, need)
+                    next_command(program, job, &first.item, need)
                 ));
             }
         }
         if passed.interrupted > 0 {
-            let entries = entries(passed.interrupted);
+            let entries = count_entries(passed.interrupted);
             out.note(format_args!("{:<10} {entries} that were interrupted", "finish"));
         }
         out.note("nothing was changed");
@@ -151,16 +151,17 @@ impl ReplayPlanView {
         let shown = candidate.display().to_string();
         let policy = Arc::new(replay_policy::read(candidate, out)?);
         let snapshot = policy.snapshot().to_owned();
-        let mut bench = authority.bench(queue)?.while_running(*is_running);
-        let mut other = authority.bench_of(queue, policy)?.while_running(*is_running);
-        let meant = which.read(queue, job, clock::now())?;
+        let mut bench = authority.evaluator(queue)?.with_running_job(*is_running);
+        let mut other =
+            authority.evaluator_with_policy(queue, policy)?.with_running_job(*is_running);
+        let meant = which.to_selection(queue, job, clock::now())?;
         let mut list = if as_json { Some(JsonListWriter::begin("changes", out)?) } else { None };
         let mut changes: BTreeMap<(&str, &str), u32> = BTreeMap::new();
         let (mut decided, now_is) = (0, clock::now());
-        meant.decide(queue, job, &mut bench, out, |heading, now, out| {
+        meant.evaluate_all(queue, job, &mut bench, out, |heading, now, out| {
             decided += 1;
-            let then = meant.ruling(queue, heading, &mut other, now_is);
-            let (from, to) = (word(now.verdict), word(then.verdict));
+            let then = meant.evaluate(queue, heading, &mut other, now_is);
+            let (from, to) = (decision_label(now.verdict), decision_label(then.verdict));
             if from == to && now.rule == then.rule {
                 return Ok(());
             }
@@ -197,10 +198,10 @@ impl ReplayPlanView {
         let number: u32 = changes.values().sum();
         out.note(format_args!(
             "\n`{shown}` decides otherwise over {number} of {}; nothing was changed",
-            entries(decided)
+            count_entries(decided)
         ));
         for (from, to, count) in counted {
-            out.note(format_args!("  {from} → {to}: {}", entries(count)));
+            out.note(format_args!("  {from} → {to}: {}", count_entries(count)));
         }
         Ok(Exit::Success)
     }
@@ -213,8 +214,8 @@ fn line(
     out: &mut Console,
 ) -> Result<(), CliError> {
     let forced = if outcome.is_forced { "  forced" } else { "" };
-    let (word, item) = (word(outcome.verdict), &heading.item_id);
-    out.line(format_args!("{word:<10} {item}{forced}  {}", outcome.sentence()))
+    let (word, item) = (decision_label(outcome.verdict), &heading.item_id);
+    out.line(format_args!("{word:<10} {item}{forced}  {}", outcome.explanation()))
 }
 
 fn change(now: &DecisionView, then: &DecisionView) -> Value {
@@ -226,7 +227,7 @@ fn change(now: &DecisionView, then: &DecisionView) -> Value {
 }
 
 /// Returns how it ends if nothing that is meant may be replayed.
-pub(super) fn exit(outcomes: &DecisionSummary, passed: SkippedEntries) -> Exit {
+pub(super) fn exit_for_decisions(outcomes: &DecisionSummary, passed: SkippedEntries) -> Exit {
     let goes_on = [ReplayVerdict::Replay, ReplayVerdict::Adopt, ReplayVerdict::Check];
     let goes_on = goes_on.iter().any(|verdict| outcomes.count(*verdict) > 0);
     if goes_on || passed.interrupted > 0 || outcomes.is_empty() {

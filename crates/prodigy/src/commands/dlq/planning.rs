@@ -14,9 +14,9 @@ use prodigy_engine::{
 };
 
 use super::{
-    chosen::{EntryFilter, EntryFilterArgs, named},
+    chosen::{EntryFilter, EntryFilterArgs, resolve_items},
     outcome::DecisionView,
-    queues::skipped,
+    queues::warn_unreadable_entry,
 };
 use crate::{error::CliError, output::Console};
 
@@ -69,17 +69,18 @@ pub(super) struct SkippedEntries {
 
 impl EntrySelectionArgs {
     /// Finds out which entries are meant.
-    pub(super) fn read(
+    pub(super) fn to_selection(
         &self,
         queue: &DeadLetterStore,
         job: &JobId,
         asked_at: Timestamp,
     ) -> Result<EntrySelection, CliError> {
         let choice = EntryFilterArgs::of(self.filter.clone(), self.signatures.clone(), self.limit);
-        let chosen = choice.read()?;
-        let forced: BTreeSet<ItemId> = named(queue, job, &self.force)?.into_iter().collect();
-        let mut items = named(queue, job, &self.items)?;
-        if !items.is_empty() || chosen.is_all() {
+        let chosen = choice.to_filter()?;
+        let forced: BTreeSet<ItemId> =
+            resolve_items(queue, job, &self.force)?.into_iter().collect();
+        let mut items = resolve_items(queue, job, &self.items)?;
+        if !items.is_empty() || chosen.is_unfiltered() {
             items.extend(forced.iter().cloned());
         }
         let mut seen = BTreeSet::new();
@@ -90,7 +91,7 @@ impl EntrySelectionArgs {
 
 impl EntrySelection {
     /// Returns whether somebody named entries one by one.
-    pub(super) fn names_items(&self) -> bool {
+    pub(super) fn has_named_items(&self) -> bool {
         !self.items.is_empty()
     }
 
@@ -98,7 +99,7 @@ impl EntrySelection {
     ///
     /// An entry that was replayed by somebody else after this was asked for is not meant any
     /// more: of two that are asked for at once, one takes it.
-    pub(super) fn decide(
+    pub(super) fn evaluate_all(
         &self,
         queue: &DeadLetterStore,
         job: &JobId,
@@ -111,14 +112,14 @@ impl EntrySelection {
         let now = clock::now();
         let mut passed = SkippedEntries::default();
         let mut taken = 0;
-        for heading in self.chosen.pick(queue, &self.items, &statuses) {
+        for heading in self.chosen.select(queue, &self.items, &statuses) {
             if taken >= limit {
                 break;
             }
             let heading = match heading {
                 Ok(heading) => heading,
                 Err(error) => {
-                    skipped(job, &error, out);
+                    warn_unreadable_entry(job, &error, out);
                     continue;
                 }
             };
@@ -130,7 +131,7 @@ impl EntrySelection {
                 passed.meanwhile += 1;
                 continue;
             }
-            let outcome = self.ruling(queue, &heading, bench, now);
+            let outcome = self.evaluate(queue, &heading, bench, now);
             let goes_on = [ReplayVerdict::Replay, ReplayVerdict::Adopt, ReplayVerdict::Check];
             taken += usize::from(goes_on.contains(&outcome.verdict));
             each(&heading, outcome, out)?;
@@ -139,7 +140,7 @@ impl EntrySelection {
     }
 
     /// Decides over one entry.
-    pub(super) fn ruling(
+    pub(super) fn evaluate(
         &self,
         queue: &DeadLetterStore,
         heading: &DeadLetterSummary,
@@ -148,11 +149,11 @@ impl EntrySelection {
     ) -> DecisionView {
         let is_forced = self.forced.contains(&heading.item_id);
         let asked = if is_forced { ReplayTrigger::Forced } else { ReplayTrigger::Asked };
-        let ruling = bench.ruling(queue, heading, asked, now);
+        let ruling = bench.evaluate_summary(queue, heading, asked, now);
         let outcome = DecisionView::new(heading, &ruling, is_forced);
         if outcome.verdict == ReplayVerdict::Replay {
             // What is replayed before it counts.
-            bench.count(&heading.error_signature);
+            bench.count_replay(&heading.error_signature);
         }
         outcome
     }

@@ -2,7 +2,7 @@
 
 use prodigy_engine::dlq::DeadLetterAction;
 
-use super::by_hand::{EntryActionArgs, amend};
+use super::by_hand::{EntryActionArgs, apply_to_named_entries};
 use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Keep entries from being replayed until somebody releases them
@@ -18,11 +18,11 @@ pub(crate) struct DlqQuarantineArgs {
     owner: Option<String>,
 }
 
-pub(super) fn run(
+pub(super) fn run_quarantine(
     args: &Cli,
     command: &DlqQuarantineArgs,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
     let amendment = DeadLetterAction::Quarantine { owner: command.owner.clone() };
-    amend(args, &command.named, &amendment, "quarantined", out)
+    apply_to_named_entries(args, &command.named, &amendment, "quarantined", out)
 }

@@ -14,17 +14,17 @@ use prodigy_engine::{
     store::{self, Layout},
 };
 
-use super::{authority::bench_to_read, chosen::EntryFilter};
+use super::{authority::read_only_evaluator, chosen::EntryFilter};
 use crate::{
     cli::Cli,
     commands::{
         context::{self, store_error},
-        lookup::{all, find_job, here, job_error, layouts},
+        lookup::{all_layouts, current_layout, find_job, job_error, visible_layouts},
     },
-    error::{CliError, explained},
+    error::{CliError, error_chain},
     exit::Exit,
     output::Console,
-    report::shortened,
+    report::truncate,
 };
 
 /// The longest explanation that is shown of what is wrong with a file.
@@ -54,26 +54,27 @@ pub(super) struct EntryEvaluator {
 
 impl EntryEvaluator {
     /// Finds out what decides over the entries of a job.
-    pub(super) fn of(args: &Cli, letters: &JobDeadLetters, out: &mut Console) -> Self {
+    pub(super) fn load(args: &Cli, letters: &JobDeadLetters, out: &mut Console) -> Self {
         let JobDeadLetters { layout, job, queue } = letters;
         let has_journal = letters.has_journal();
-        let bench = if has_journal { bench_to_read(args, layout, job, queue, out) } else { None };
+        let bench =
+            if has_journal { read_only_evaluator(args, layout, job, queue, out) } else { None };
         Self { bench, now: clock::now(), has_journal }
     }
 
     /// Returns what the policy says about an entry, if that is known.
-    pub(super) fn ruling(
+    pub(super) fn evaluate(
         &self,
         letters: &JobDeadLetters,
         heading: &DeadLetterSummary,
     ) -> Option<ReplayDecision<'_>> {
         let bench = self.bench.as_ref()?;
-        Some(bench.ruling(&letters.queue, heading, ReplayTrigger::Asked, self.now))
+        Some(bench.evaluate_summary(&letters.queue, heading, ReplayTrigger::Asked, self.now))
     }
 
     /// Returns what the policy says about an entry, with all that is known of it.
-    pub(super) fn ruling_on(&self, entry: &DeadLetteredItem) -> Option<ReplayDecision<'_>> {
-        Some(self.bench.as_ref()?.ruling_on(entry, ReplayTrigger::Asked, self.now))
+    pub(super) fn evaluate_entry(&self, entry: &DeadLetteredItem) -> Option<ReplayDecision<'_>> {
+        Some(self.bench.as_ref()?.evaluate(entry, ReplayTrigger::Asked, self.now))
     }
 
     /// Returns what becomes of an entry, if that is known.
@@ -82,19 +83,19 @@ impl EntryEvaluator {
         letters: &JobDeadLetters,
         heading: &DeadLetterSummary,
     ) -> Option<ReplayVerdict> {
-        self.ruling(letters, heading).map(|ruling| ruling.verdict)
+        self.evaluate(letters, heading).map(|ruling| ruling.verdict)
     }
 }
 
 /// Opens the dead letters of one job.
-pub(super) fn of_job(
+pub(super) fn open_job(
     args: &Cli,
     job: &JobId,
     out: &mut Console,
 ) -> Result<JobDeadLetters, CliError> {
-    let (layout, job) = find(args, job)?;
+    let (layout, job) = find_any_job(args, job)?;
     let queue = DeadLetterStore::open(&layout, &job).map_err(queue_error)?;
-    warn_if_behind(&job, &queue, out);
+    warn_if_stale(&job, &queue, out);
     Ok(JobDeadLetters { layout, job, queue })
 }
 
@@ -102,12 +103,12 @@ pub(super) fn of_job(
 /// newest first. One job that cannot be read does not hide the others.
 ///
 /// They are opened one by one as they are asked for.
-pub(super) fn of_jobs(args: &Cli, job: Option<&JobId>) -> Result<DeadLetterJobs, CliError> {
+pub(super) fn open_jobs(args: &Cli, job: Option<&JobId>) -> Result<DeadLetterJobs, CliError> {
     if let Some(job) = job {
-        return Ok(DeadLetterJobs { left: vec![find(args, job)?], skipped: 0 });
+        return Ok(DeadLetterJobs { left: vec![find_any_job(args, job)?], skipped: 0 });
     }
     let mut left = Vec::new();
-    for layout in layouts(args)? {
+    for layout in visible_layouts(args)? {
         let mut jobs = DeadLetterStore::jobs(&layout).map_err(queue_error)?;
         // Jobs of older programs have no journal; they are older than any that has one.
         let by_age = layout.jobs().map_err(store_error)?;
@@ -121,12 +122,12 @@ pub(super) fn of_jobs(args: &Cli, job: Option<&JobId>) -> Result<DeadLetterJobs,
 /// Finds a job whose entries are to be replayed; one without a journal names the way out.
 pub(super) fn find_to_replay(args: &Cli, job: &JobId) -> Result<(Layout, JobId), CliError> {
     find_job(args, job).map_err(|error| {
-        if find(args, job).is_err() {
+        if find_any_job(args, job).is_err() {
             return error;
         }
         let message =
             format!("job `{job}` has no journal: its dead letters can be read and not be replayed");
-        let [export, run] = ways_out(&context::program(args), job);
+        let [export, run] = recovery_commands(&context::self_command(args), job);
         CliError::new(Exit::Usage, message)
             .with_hint(format!("`{export}`, then `{run}` with {WITH_EXPORT}"))
     })
@@ -136,7 +137,7 @@ pub(super) fn find_to_replay(args: &Cli, job: &JobId) -> Result<(Layout, JobId),
 pub(super) const WITH_EXPORT: &str = "`input: entries.json` and `json_path: '$[*].item_data'`";
 
 /// Returns the commands that try the items of a job without a journal in a new one.
-pub(super) fn ways_out(program: &str, job: &JobId) -> [String; 2] {
+pub(super) fn recovery_commands(program: &str, job: &JobId) -> [String; 2] {
     [
         format!("{program} dlq export {job} --format json --output entries.json"),
         format!("{program} run WORKFLOW"),
@@ -144,10 +145,10 @@ pub(super) fn ways_out(program: &str, job: &JobId) -> [String; 2] {
 }
 
 /// Finds a job by its id; one that only has dead letters, from an older program, is one too.
-fn find(args: &Cli, job: &JobId) -> Result<(Layout, JobId), CliError> {
+fn find_any_job(args: &Cli, job: &JobId) -> Result<(Layout, JobId), CliError> {
     find_job(args, job).or_else(|error| {
-        let home = context::home(args)?;
-        for layout in here(&home)?.into_iter().chain(all(&home)?) {
+        let home = context::resolve_home(args)?;
+        for layout in current_layout(&home)?.into_iter().chain(all_layouts(&home)?) {
             if DeadLetterStore::jobs(&layout).map_err(queue_error)?.contains(job) {
                 return Ok((layout, job.clone()));
             }
@@ -170,17 +171,17 @@ impl DeadLetterJobs {
     }
 
     /// Opens the next one that can be opened, and names those that cannot.
-    pub(super) fn next(&mut self, out: &mut Console) -> Option<JobDeadLetters> {
+    pub(super) fn open_next(&mut self, out: &mut Console) -> Option<JobDeadLetters> {
         while let Some((layout, job)) = self.left.pop() {
             match DeadLetterStore::open(&layout, &job) {
                 Ok(queue) => {
-                    warn_if_behind(&job, &queue, out);
-                    self.skipped += u32::from(queue.unreadable().is_some());
+                    warn_if_stale(&job, &queue, out);
+                    self.skipped += u32::from(queue.read_error().is_some());
                     return Some(JobDeadLetters { layout, job, queue });
                 }
                 Err(error) => {
                     self.skipped += 1;
-                    skipped(&job, &queue_error(error), out);
+                    warn_unreadable_entry(&job, &queue_error(error), out);
                 }
             }
         }
@@ -201,7 +202,7 @@ pub(super) enum RemainingEntries {
 /// Goes through the entries of jobs that are meant, up to the limit.
 ///
 /// An entry that cannot be read is named and left out.
-pub(super) fn each(
+pub(super) fn entries(
     jobs: &mut DeadLetterJobs,
     chosen: &EntryFilter,
     statuses: &[EntryStatus],
@@ -209,14 +210,14 @@ pub(super) fn each(
     mut take: impl FnMut(&JobDeadLetters, DeadLetterSummary, &mut Console) -> Result<(), CliError>,
 ) -> Result<RemainingEntries, CliError> {
     let mut room = chosen.limit.unwrap_or(usize::MAX);
-    while let Some(letters) = jobs.next(out) {
+    while let Some(letters) = jobs.open_next(out) {
         let mut taken = 0;
-        for heading in chosen.pick(&letters.queue, &[], statuses) {
+        for heading in chosen.select(&letters.queue, &[], statuses) {
             match heading {
-                Err(error) => skipped(&letters.job, &error, out),
-                Ok(_) if room == 0 && chosen.is_all() => {
+                Err(error) => warn_unreadable_entry(&letters.job, &error, out),
+                Ok(_) if room == 0 && chosen.is_unfiltered() => {
                     let mut left = letters.queue.open_entries().saturating_sub(taken).max(1);
-                    while let Some(letters) = jobs.next(out) {
+                    while let Some(letters) = jobs.open_next(out) {
                         left += letters.queue.open_entries();
                     }
                     return Ok(RemainingEntries::Entries(left));
@@ -234,19 +235,19 @@ pub(super) fn each(
 }
 
 /// Says that something could not be read and was left out.
-pub(super) fn skipped(job: &JobId, error: &CliError, out: &mut Console) {
-    out.note(format_args!("warning: job `{job}`: {}", explained(error)));
+pub(super) fn warn_unreadable_entry(job: &JobId, error: &CliError, out: &mut Console) {
+    out.note(format_args!("warning: job `{job}`: {}", error_chain(error)));
 }
 
 /// Warns that the files say less than the journal.
-fn warn_if_behind(job: &JobId, queue: &DeadLetterStore, out: &mut Console) {
-    if let Some(error) = queue.unreadable() {
-        let why = explained(error);
+fn warn_if_stale(job: &JobId, queue: &DeadLetterStore, out: &mut Console) {
+    if let Some(error) = queue.read_error() {
+        let why = error_chain(error);
         out.note(format_args!(
             "warning: job `{job}`: the files of its dead letters cannot be read, so the journal is: {why}"
         ));
-    } else if let Some(error) = queue.behind() {
-        let why = explained(error);
+    } else if let Some(error) = queue.stale_reason() {
+        let why = error_chain(error);
         out.note(format_args!(
             "warning: job `{job}`: the files of its dead letters cannot be completed, so the journal is read: {why}"
         ));
@@ -270,7 +271,7 @@ pub(in crate::commands) fn queue_error(error: dlq::Error) -> CliError {
         }
         dlq::Error::Store(error) => store_error(error),
         dlq::Error::Entry { .. } => {
-            CliError::new(Exit::Failure, shortened(&error.to_string(), LONGEST))
+            CliError::new(Exit::Failure, truncate(&error.to_string(), LONGEST))
                 .with_hint("`prodigy dlq fsck` makes it anew from the journal")
         }
     }

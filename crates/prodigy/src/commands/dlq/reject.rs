@@ -4,7 +4,7 @@ use prodigy_core::replay::approval::Vote;
 
 use super::{
     answering::{VoteArgs, VoteReceipt},
-    authority::said,
+    authority::require_reason,
 };
 use crate::{cli::Cli, commands::context, error::CliError, exit::Exit, output::Console};
 
@@ -30,13 +30,13 @@ pub(super) fn run(
     command: &DlqRejectArgs,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let reason = said(&command.reason)?;
+    let reason = require_reason(&command.reason)?;
     let VoteReceipt { entry, answered, by } =
-        command.answer.answer(args, Vote::Reject, reason, out)?;
+        command.answer.cast_vote(args, Vote::Reject, reason, out)?;
     let (job, item) = (&entry.job_id, &entry.item_id);
     out.line(format_args!("rejected  {item} as {by} ({})", answered.identity))?;
     out.flush()?;
-    let program = context::program(args);
+    let program = context::self_command(args);
     out.note("\nit is not replayed as it is: change what you object to, or close it");
     out.note(format_args!("next: {program} dlq drop {job} {item} --reason TEXT"));
     Ok(Exit::Success)

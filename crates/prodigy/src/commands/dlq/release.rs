@@ -2,7 +2,7 @@
 
 use prodigy_engine::dlq::DeadLetterAction;
 
-use super::by_hand::{EntryActionArgs, amend};
+use super::by_hand::{EntryActionArgs, apply_to_named_entries};
 use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 
 /// Let entries be replayed that are in quarantine
@@ -15,10 +15,10 @@ pub(crate) struct DlqReleaseArgs {
     named: EntryActionArgs,
 }
 
-pub(super) fn run(
+pub(super) fn run_release(
     args: &Cli,
     command: &DlqReleaseArgs,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    amend(args, &command.named, &DeadLetterAction::Release, "released", out)
+    apply_to_named_entries(args, &command.named, &DeadLetterAction::Release, "released", out)
 }

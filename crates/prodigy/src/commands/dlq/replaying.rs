@@ -14,18 +14,18 @@ use prodigy_engine::{
 };
 
 use super::{
-    authority::{ReplayContext, amend_error, append},
-    outcome::{DecisionSummary, DecisionView, NAMED, entries},
+    authority::{ReplayContext, amend_error, append_audit},
+    outcome::{DecisionSummary, DecisionView, NAMED, count_entries},
     plan,
     planning::{EntrySelection, SkippedEntries},
     queues::queue_error,
 };
 use crate::{
-    commands::jobs::second,
+    commands::jobs::format_timestamp,
     error::CliError,
     exit::Exit,
     output::Console,
-    report::{count, exit_code::UnreplayedEntries},
+    report::{exit_code::UnreplayedEntries, plural},
 };
 
 /// The decisions over the selected dead letters.
@@ -49,7 +49,7 @@ pub(super) struct ReplayPlan {
 
 impl ReplayPlan {
     /// Decides over the dead letters that are meant.
-    pub(super) fn make(
+    pub(super) fn build(
         authority: &ReplayContext,
         queue: &DeadLetterStore,
         job: &JobId,
@@ -67,19 +67,20 @@ impl ReplayPlan {
             refused: DecisionSummary::default(),
             passed: SkippedEntries::default(),
         };
-        let mut bench = authority.bench(queue)?;
-        let is_named = meant.names_items();
-        plan.passed = meant.decide(queue, job, &mut bench, out, |heading, outcome, out| {
-            if is_verbose && outcome.verdict == ReplayVerdict::Replay {
-                tell(heading, out);
-            }
-            plan.take(heading, outcome, is_named);
-            Ok(())
-        })?;
+        let mut bench = authority.evaluator(queue)?;
+        let is_named = meant.has_named_items();
+        plan.passed =
+            meant.evaluate_all(queue, job, &mut bench, out, |heading, outcome, out| {
+                if is_verbose && outcome.verdict == ReplayVerdict::Replay {
+                    print_replayed_entry(heading, out);
+                }
+                plan.add(heading, outcome, is_named);
+                Ok(())
+            })?;
         Ok(plan)
     }
 
-    fn take(&mut self, heading: &DeadLetterSummary, outcome: DecisionView, is_named: bool) {
+    fn add(&mut self, heading: &DeadLetterSummary, outcome: DecisionView, is_named: bool) {
         self.outcomes.add(outcome.clone());
         match outcome.verdict {
             ReplayVerdict::Replay => self.wanted.add(heading),
@@ -106,7 +107,7 @@ impl ReplayPlan {
     }
 
     /// Returns what is not replayed and decides over the exit code all the same.
-    pub(super) fn rest(&self) -> UnreplayedEntries {
+    pub(super) fn unreplayed(&self) -> UnreplayedEntries {
         UnreplayedEntries {
             has_adopted: !self.adopt.is_empty(),
             awaits_approval: !self.approval.is_empty(),
@@ -114,7 +115,7 @@ impl ReplayPlan {
     }
 
     /// Says that nothing is replayed.
-    pub(super) fn nothing(&self, job: &JobId, out: &mut Console) -> Exit {
+    pub(super) fn nothing_to_replay(&self, job: &JobId, out: &mut Console) -> Exit {
         if self.outcomes.is_empty() {
             out.note(format_args!(
                 "nothing to replay: no open dead letter of job `{job}` is meant"
@@ -122,29 +123,29 @@ impl ReplayPlan {
         } else if self.adopt.is_empty() {
             out.note("nothing was replayed");
         }
-        plan::exit(&self.outcomes, self.passed)
+        plan::exit_for_decisions(&self.outcomes, self.passed)
     }
 }
 
 /// Says who has to agree to a replay.
-fn waiting(request: &PendingApproval) -> String {
+fn pending_approval_line(request: &PendingApproval) -> String {
     let PendingApproval { item, group, missing, expires_at, is_kept, .. } = request;
-    let until = second(*expires_at);
+    let until = format_timestamp(*expires_at);
     if *missing == 0 {
         return format!(
             "{item} waits for somebody else to replay it: who agreed does not, until {until}"
         );
     }
-    let people = count(*missing, "person").replace("persons", "people");
+    let people = plural(*missing, "person").replace("persons", "people");
     let group = group.as_ref().map(|group| format!(" of group `{group}`")).unwrap_or_default();
     let asked = if *is_kept { "still waits" } else { "waits" };
     format!("{item} {asked} for {people}{group} to agree, until {until}")
 }
 
 /// Shows an entry that is replayed, and how it failed before.
-fn tell(heading: &DeadLetterSummary, out: &mut Console) {
+fn print_replayed_entry(heading: &DeadLetterSummary, out: &mut Console) {
     let DeadLetterSummary { item_id, reason_code, error_pattern, attempts, .. } = heading;
-    let after = count(*attempts, "attempt");
+    let after = plural(*attempts, "attempt");
     out.note(format_args!("· {item_id}  {reason_code} after {after}: {error_pattern}"));
 }
 
@@ -162,7 +163,11 @@ pub(super) struct RetryActions<'a> {
 
 impl RetryActions<'_> {
     /// Takes what was changed outside for the work done.
-    pub(super) fn adopt(&self, plan: &ReplayPlan, out: &mut Console) -> Result<(), CliError> {
+    pub(super) fn adopt_entries(
+        &self,
+        plan: &ReplayPlan,
+        out: &mut Console,
+    ) -> Result<(), CliError> {
         if plan.adopt.is_empty() {
             return Ok(());
         }
@@ -171,7 +176,7 @@ impl RetryActions<'_> {
         let identity = IdentityKind::Asserted;
         let amendment = DeadLetterAction::Adopt;
         let adopted =
-            self.authority.amend(Some(self.lock), &items, &amendment, identity, reason)?;
+            self.authority.apply_action(Some(self.lock), &items, &amendment, identity, reason)?;
         for item in adopted {
             out.line(format_args!("adopted  {item}"))?;
         }
@@ -179,19 +184,23 @@ impl RetryActions<'_> {
     }
 
     /// Asks for the agreements that are missing, and says what to type to give them.
-    pub(super) fn ask(&self, plan: &ReplayPlan, out: &mut Console) -> Result<(), CliError> {
+    pub(super) fn request_approvals(
+        &self,
+        plan: &ReplayPlan,
+        out: &mut Console,
+    ) -> Result<(), CliError> {
         if plan.approval.is_empty() {
             return Ok(());
         }
         let (authority, queue) = (self.authority, self.queue);
-        let bench = authority.bench(queue)?;
-        let asking = authority.asking(queue, &bench, self.reason.unwrap_or_default());
-        let audit = authority.audit()?;
+        let bench = authority.evaluator(queue)?;
+        let asking = authority.approval_service(queue, &bench, self.reason.unwrap_or_default());
+        let audit = authority.audit_trail()?;
         let mut trail = |records| audit.append(records, clock::now()).map(drop);
         let requested = asking.request(self.lock, &plan.approval, self.forced, &mut trail);
         let requested = requested.map_err(amend_error)?;
         for request in requested.iter().take(NAMED) {
-            out.note(waiting(request));
+            out.note(pending_approval_line(request));
             let (program, job, PendingApproval { item, digest, .. }) =
                 (self.program, self.job, request);
             if request.missing > 0 {
@@ -210,14 +219,18 @@ impl RetryActions<'_> {
     }
 
     /// Says what is not replayed, and records that it was denied.
-    pub(super) fn deny(&self, plan: &ReplayPlan, out: &mut Console) -> Result<(), CliError> {
+    pub(super) fn record_denials(
+        &self,
+        plan: &ReplayPlan,
+        out: &mut Console,
+    ) -> Result<(), CliError> {
         let records = self.denials(plan)?;
         if !records.is_empty() {
-            append(&self.authority.audit()?, records)?;
+            append_audit(&self.authority.audit_trail()?, records)?;
         }
         plan.refused.show(self.program, self.job, out);
         if plan.passed.meanwhile > 0 {
-            let entries = entries(plan.passed.meanwhile);
+            let entries = count_entries(plan.passed.meanwhile);
             out.note(format_args!("not replayed: {entries} that another replay took meanwhile"));
         }
         Ok(())
@@ -247,8 +260,8 @@ impl RetryActions<'_> {
     }
 
     fn denial(&self, outcome: &DecisionView) -> NewAuditRecord {
-        let mut record = self.authority.record(AuditAction::Replay);
-        record.decision = Some(super::outcome::word(outcome.verdict).to_owned());
+        let mut record = self.authority.new_audit_record(AuditAction::Replay);
+        record.decision = Some(super::outcome::decision_label(outcome.verdict).to_owned());
         record.rule = Some(outcome.rule.clone());
         record.policy_snapshot = Some(outcome.snapshot.clone());
         record.reason = self.reason.map(str::to_owned);

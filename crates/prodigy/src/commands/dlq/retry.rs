@@ -123,27 +123,28 @@ pub(crate) struct DlqRetryArgs {
     json: bool,
 }
 
-pub(super) fn run(
-    args: &Cli,
-    command: &DlqRetryArgs,
-    out: &mut Console,
-) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &DlqRetryArgs, out: &mut Console) -> Result<Exit, CliError> {
     let asked_at = clock::now();
     if let Some(path) = &command.junit {
         output_file::check(path)?;
     }
     let (layout, job) = find_to_replay(args, &command.job)?;
-    let started = context::started(&layout, &job)?;
+    let started = context::job_started(&layout, &job)?;
     if started.mode == JobMode::Sequential {
         let message = format!("job `{job}` has no items, so nothing of it can be a dead letter");
         return Err(CliError::new(Exit::Usage, message)
             .with_hint(format!("`prodigy resume {job}` takes up a step that failed")));
     }
-    let stored = crate::workflow_file::stored(&layout.state_dir(&job))?;
-    let file = resume::current(command.use_current_workflow, &stored, &started.workflow_file, out)?;
-    let authority = ReplayContext::with(args, &layout, &job, Some(&file), out)?;
-    let program = context::program(args);
-    let reason = command.reason.as_deref().map(|reason| authority.masked(reason));
+    let stored = crate::workflow_file::load_stored(&layout.state_dir(&job))?;
+    let file = resume::workflow_to_resume(
+        command.use_current_workflow,
+        &stored,
+        &started.workflow_file,
+        out,
+    )?;
+    let authority = ReplayContext::load_with_workflow(args, &layout, &job, Some(&file), out)?;
+    let program = context::self_command(args);
+    let reason = command.reason.as_deref().map(|reason| authority.mask_secrets(reason));
     if command.dry_run {
         let queue = DeadLetterStore::open(&layout, &job).map_err(queue_error)?;
         let showing = ReplayPlanView { program, job, queue, is_running: false };
@@ -151,12 +152,12 @@ pub(super) fn run(
     }
     setup::require_trust(&authority.repo)?;
     authority.refuse_automation(AuditAction::Replay, &command.which.items)?;
-    place::confirm(&layout, &job, command.here, &format!("prodigy dlq retry {job}"), out)?;
-    let mut lock = wait(command, &layout, &job, out)?;
+    place::confirm_takeover(&layout, &job, command.here, &format!("prodigy dlq retry {job}"), out)?;
+    let mut lock = acquire_job_lock(command, &layout, &job, out)?;
     refuse_lost_end(&layout, &job).map_err(|error| job_error(&job, error))?;
-    let mut queue = DeadLetterStore::open_held(&layout, &job, &lock).map_err(queue_error)?;
-    let meant = command.which.read(&queue, &job, asked_at)?;
-    let mut plan = ReplayPlan::make(&authority, &queue, &job, &meant, command.verbose, out)?;
+    let mut queue = DeadLetterStore::open_locked(&layout, &job, &lock).map_err(queue_error)?;
+    let meant = command.which.to_selection(&queue, &job, asked_at)?;
+    let mut plan = ReplayPlan::build(&authority, &queue, &job, &meant, command.verbose, out)?;
     if !plan.check.is_empty() {
         drop(queue);
         let asked = EffectCheckRequest {
@@ -165,12 +166,12 @@ pub(super) fn run(
             items: Some(plan.check.clone()),
             compensate: false,
             by: authority.by.clone(),
-            recorded: resume::recorded(&stored, &started),
+            recorded: resume::recorded_workflow(&stored, &started),
         };
-        look(args, command, &authority, &file, asked, out)?;
-        lock = wait(command, &layout, &job, out)?;
-        queue = DeadLetterStore::open_held(&layout, &job, &lock).map_err(queue_error)?;
-        plan = ReplayPlan::make(&authority, &queue, &job, &meant, false, out)?;
+        check_effects(args, command, &authority, &file, asked, out)?;
+        lock = acquire_job_lock(command, &layout, &job, out)?;
+        queue = DeadLetterStore::open_locked(&layout, &job, &lock).map_err(queue_error)?;
+        plan = ReplayPlan::build(&authority, &queue, &job, &meant, false, out)?;
     }
     let handling = replaying::RetryActions {
         authority: &authority,
@@ -181,28 +182,28 @@ pub(super) fn run(
         reason: reason.as_deref(),
         forced: &meant.forced,
     };
-    handling.adopt(&plan, out)?;
-    handling.deny(&plan, out)?;
-    handling.ask(&plan, out)?;
+    handling.adopt_entries(&plan, out)?;
+    handling.record_denials(&plan, out)?;
+    handling.request_approvals(&plan, out)?;
     if plan.wanted.is_empty() && plan.passed.interrupted == 0 {
         if !is_unfinished(&layout, &job)? {
-            return Ok(plan.nothing(&job, out));
+            return Ok(plan.nothing_to_replay(&job, out));
         }
         out.note(format_args!("no more to replay; job `{job}` is not finished and goes on"));
     }
     drop(queue);
-    let rest = plan.rest();
+    let rest = plan.unreplayed();
     let resumption = JobResume {
         job: job.clone(),
         lock,
-        changed: resume::changed(&file, &stored, &started),
+        changed: resume::changed_workflow(&file, &stored, &started),
         replay: Some(ReplayRequest {
             which: ReplayScope::Asked { wanted: plan.wanted, forced: meant.forced },
             rerun_reduce: command.rerun_reduce,
             by: authority.by.clone(),
             identity: IdentityKind::Asserted,
             reason: reason.clone(),
-            velocity: velocity(command, &authority.policy.policy.velocity, out),
+            velocity: effective_velocity(command, &authority.policy.policy.velocity, out),
             policy: authority.policy.clone(),
         }),
         given: OptionChanges {
@@ -213,13 +214,13 @@ pub(super) fn run(
         into: None,
         try_now: false,
     };
-    let mut world = world(args, command, &authority, &file)?;
+    let mut world = run_request(args, command, &authority, &file)?;
     world.exit.retry = Some(rest);
-    setup::go(args, world, file, out, |settings| run::resume(settings, resumption), &job)
+    setup::run_to_end(args, world, file, out, |settings| run::resume(settings, resumption), &job)
 }
 
 /// Returns where the replays take place.
-fn world(
+fn run_request(
     args: &Cli,
     command: &DlqRetryArgs,
     authority: &ReplayContext,
@@ -227,10 +228,10 @@ fn world(
 ) -> Result<setup::RunSetup, CliError> {
     Ok(setup::RunSetup {
         verbose: false,
-        home: context::prepared_home(args)?,
+        home: context::ensure_home(args)?,
         repo: authority.repo.clone(),
         profile: authority.started.profile.clone(),
-        max_parallel: at_once(command.max_parallel, &file.loaded.workflow),
+        max_parallel: replay_concurrency(command.max_parallel, &file.loaded.workflow),
         junit: command.junit.clone(),
         rehearsal: None,
         exit: ExitRules::default(),
@@ -238,7 +239,7 @@ fn world(
 }
 
 /// Finds out what entries may have changed outside.
-fn look(
+fn check_effects(
     args: &Cli,
     command: &DlqRetryArgs,
     authority: &ReplayContext,
@@ -246,9 +247,9 @@ fn look(
     asked: EffectCheckRequest,
     out: &mut Console,
 ) -> Result<(), CliError> {
-    let world = world(args, command, authority, file)?;
-    for effect in authority.check(args, world, file.clone(), asked, out)? {
-        let (item, name, state) = (&effect.item, &effect.before.name, effect.state.word());
+    let world = run_request(args, command, authority, file)?;
+    for effect in authority.check_effects(args, world, file.clone(), asked, out)? {
+        let (item, name, state) = (&effect.item, &effect.before.name, effect.state.as_str());
         let problem = effect.problem.map(|why| format!(": {why}")).unwrap_or_default();
         out.note(format_args!("checked  {item}  {name}: {state}{problem}"));
     }
@@ -256,7 +257,11 @@ fn look(
 }
 
 /// Returns how fast is replayed: as the policy says, or as was asked for if that is slower.
-fn velocity(command: &DlqRetryArgs, policy: &ReplayVelocity, out: &mut Console) -> ReplayVelocity {
+fn effective_velocity(
+    command: &DlqRetryArgs,
+    policy: &ReplayVelocity,
+    out: &mut Console,
+) -> ReplayVelocity {
     let mut velocity = policy.clone();
     if let Some(rate) = command.rate {
         match policy.rate.filter(|most| most.interval() > rate.interval()) {
@@ -276,7 +281,7 @@ fn velocity(command: &DlqRetryArgs, policy: &ReplayVelocity, out: &mut Console) 
 }
 
 /// Returns how many items are replayed at once.
-fn at_once(wanted: Option<u32>, workflow: &Workflow) -> Option<NonZeroU32> {
+fn replay_concurrency(wanted: Option<u32>, workflow: &Workflow) -> Option<NonZeroU32> {
     let most = match &workflow.body {
         Body::Sequential { .. } => AT_ONCE,
         Body::MapReduce(body) => body.map.max_parallel.get().min(AT_ONCE),
@@ -285,7 +290,7 @@ fn at_once(wanted: Option<u32>, workflow: &Workflow) -> Option<NonZeroU32> {
 }
 
 /// Takes the job's lock as soon as nobody else works on the job.
-fn wait(
+fn acquire_job_lock(
     command: &DlqRetryArgs,
     layout: &Layout,
     job: &JobId,
@@ -302,7 +307,7 @@ fn wait(
                     ));
                     is_told = true;
                 }
-                pause();
+                poll_delay();
             }
             Err(error) => return Err(job_error(job, error)),
         }
@@ -310,6 +315,6 @@ fn wait(
 }
 
 #[expect(clippy::disallowed_methods, reason = "another process is waited for in real time")]
-fn pause() {
+fn poll_delay() {
     thread::sleep(PAUSE);
 }

@@ -9,18 +9,18 @@ use prodigy_engine::clock;
 use serde_json::json;
 
 use super::{
-    advice::suggestion,
-    chosen::entry_of,
+    advice::advice_for_reason,
+    chosen::require_entry,
     entry,
     groups::CauseIndex,
-    layout::laid_out,
-    queues::{EntryEvaluator, JobDeadLetters, of_job, queue_error, skipped},
+    layout::pretty_json,
+    queues::{EntryEvaluator, JobDeadLetters, open_job, queue_error, warn_unreadable_entry},
     table::TextTable,
-    words::{SCHEMA_VERSION, group_document, note_next, pattern_parts, totals},
+    words::{SCHEMA_VERSION, format_entry_counts, group_document, print_next_steps, split_pattern},
 };
 use crate::{
     cli::Cli,
-    commands::{context, jobs::second},
+    commands::{context, jobs::format_timestamp},
     error::CliError,
     exit::Exit,
     output::Console,
@@ -45,21 +45,22 @@ pub(crate) struct DlqShowArgs {
 }
 
 pub(super) fn run(args: &Cli, command: &DlqShowArgs, out: &mut Console) -> Result<Exit, CliError> {
-    let letters = of_job(args, &command.job, out)?;
+    let letters = open_job(args, &command.job, out)?;
     let Some(item) = &command.item else {
         return overview(args, &letters, command.json, out);
     };
-    let entry = entry_of(&letters.queue, &letters.job, item)?;
-    let reading = EntryEvaluator::of(args, &letters, out);
-    let ruling = reading.ruling_on(&entry);
+    let entry = require_entry(&letters.queue, &letters.job, item)?;
+    let reading = EntryEvaluator::load(args, &letters, out);
+    let ruling = reading.evaluate_entry(&entry);
     if command.json {
         out.raw(document(&letters, &entry, ruling.as_ref()).as_bytes())?;
         return Ok(Exit::Success);
     }
     let has_journal = letters.has_journal();
-    entry::show(&entry, ruling.as_ref(), has_journal, out)?;
-    let next = entry::next(&context::program(args), &entry, ruling.as_ref(), has_journal);
-    note_next(&next, out)?;
+    entry::render_dead_letter(&entry, ruling.as_ref(), has_journal, out)?;
+    let next =
+        entry::next_steps(&context::self_command(args), &entry, ruling.as_ref(), has_journal);
+    print_next_steps(&next, out)?;
     Ok(Exit::Success)
 }
 
@@ -74,16 +75,16 @@ fn document(
     let verdict = ruling.map(|ruling| ruling.verdict);
     let more = json!({
         "schema_version": SCHEMA_VERSION,
-        "file": letters.queue.file(&entry.item_id).display().to_string(),
+        "file": letters.queue.entry_path(&entry.item_id).display().to_string(),
         "can_replay": verdict == Some(ReplayVerdict::Replay),
         "verdict": verdict,
         "rule": ruling.map(|ruling| &ruling.rule.name),
         "why": ruling.map(ReplayDecision::explain),
-        "suggestion": suggestion(entry.reason_code),
+        "suggestion": advice_for_reason(entry.reason_code),
     });
     let more = more.to_string();
     let entry = serde_json::to_string(entry).unwrap_or_default();
-    laid_out(&format!("{},\"entry\":{entry}}}", more.trim_end_matches('}')))
+    pretty_json(&format!("{},\"entry\":{entry}}}", more.trim_end_matches('}')))
 }
 
 /// Shows how many items died, and of what.
@@ -95,15 +96,15 @@ fn overview(
 ) -> Result<Exit, CliError> {
     let job = &letters.job;
     let mut groups = CauseIndex::new(clock::now());
-    let reading = EntryEvaluator::of(args, letters, out);
-    for heading in letters.queue.headings() {
+    let reading = EntryEvaluator::load(args, letters, out);
+    for heading in letters.queue.summaries() {
         match heading {
-            Ok(heading) => groups.take(job, &heading, reading.verdict(letters, &heading)),
-            Err(error) => skipped(job, &queue_error(error), out),
+            Ok(heading) => groups.add(job, &heading, reading.verdict(letters, &heading)),
+            Err(error) => warn_unreadable_entry(job, &queue_error(error), out),
         }
     }
     if as_json {
-        let causes: Vec<_> = groups.sorted().into_iter().map(group_document).collect();
+        let causes: Vec<_> = groups.by_count().into_iter().map(group_document).collect();
         let document = json!({
             "schema_version": SCHEMA_VERSION,
             "job_id": job,
@@ -118,10 +119,10 @@ fn overview(
         return Ok(Exit::Success);
     }
     out.line(format_args!("{:<12}{job}", "job"))?;
-    out.line(format_args!("{:<12}{}", "entries", totals(&groups)))?;
-    let sorted = groups.sorted();
+    out.line(format_args!("{:<12}{}", "entries", format_entry_counts(&groups)))?;
+    let sorted = groups.by_count();
     if let Some(last) = sorted.iter().map(|group| group.last).max() {
-        out.line(format_args!("{:<12}{}", "newest", second(last)))?;
+        out.line(format_args!("{:<12}{}", "newest", format_timestamp(last)))?;
         out.line("")?;
     }
     let head = ["COUNT", "REASON", "REPLAY", "EXAMPLE", "CAUSE"];
@@ -137,20 +138,20 @@ fn overview(
             group.reason.to_string(),
             replay,
             group.example.1.to_string(),
-            pattern_parts(&group.pattern).1.to_owned(),
+            split_pattern(&group.pattern).1.to_owned(),
         ];
         table.row(&cells, out)?;
     }
     table.write(out)?;
-    note_next(&next(args, job, &groups), out)?;
+    print_next_steps(&next_steps(args, job, &groups), out)?;
     Ok(Exit::Success)
 }
 
 /// Returns what makes sense next, and the commands for it.
-fn next(args: &Cli, job: &JobId, groups: &CauseIndex) -> Vec<(&'static str, String)> {
-    let program = context::program(args);
+fn next_steps(args: &Cli, job: &JobId, groups: &CauseIndex) -> Vec<(&'static str, String)> {
+    let program = context::self_command(args);
     let mut next = Vec::new();
-    if let Some(group) = groups.sorted().first() {
+    if let Some(group) = groups.by_count().first() {
         next.push(("see one", format!("{program} dlq show {job} {}", group.example.1)));
         next.push(("see what to do", format!("{program} dlq analyze {job}")));
     }

@@ -8,10 +8,12 @@ use serde_json::json;
 
 use super::{
     groups::CauseIndex,
-    queues::{EntryEvaluator, JobDeadLetters, of_jobs, queue_error, skipped},
-    words::{SCHEMA_VERSION, UNSETTLED, class_name, pattern_parts, totals},
+    queues::{EntryEvaluator, JobDeadLetters, open_jobs, queue_error, warn_unreadable_entry},
+    words::{SCHEMA_VERSION, UNSETTLED, class_name, format_entry_counts, split_pattern},
 };
-use crate::{cli::Cli, commands::jobs::second, error::CliError, exit::Exit, output::Console};
+use crate::{
+    cli::Cli, commands::jobs::format_timestamp, error::CliError, exit::Exit, output::Console,
+};
 
 /// Count dead letters by status and reason
 ///
@@ -27,23 +29,19 @@ pub(crate) struct DlqStatsArgs {
     json: bool,
 }
 
-pub(super) fn run(
-    args: &Cli,
-    command: &DlqStatsArgs,
-    out: &mut Console,
-) -> Result<Exit, CliError> {
-    let mut jobs = of_jobs(args, command.job.as_ref())?;
+pub(super) fn run(args: &Cli, command: &DlqStatsArgs, out: &mut Console) -> Result<Exit, CliError> {
+    let mut jobs = open_jobs(args, command.job.as_ref())?;
     let mut tally = DlqStatsView::new();
-    while let Some(letters) = jobs.next(out) {
+    while let Some(letters) = jobs.open_next(out) {
         tally.jobs += 1;
-        let reading = EntryEvaluator::of(args, &letters, out);
-        for heading in letters.queue.headings() {
+        let reading = EntryEvaluator::load(args, &letters, out);
+        for heading in letters.queue.summaries() {
             match heading {
                 Ok(heading) => {
                     let verdict = reading.verdict(&letters, &heading);
-                    tally.take(&letters, &heading, verdict, out);
+                    tally.add(&letters, &heading, verdict, out);
                 }
-                Err(error) => skipped(&letters.job, &queue_error(error), out),
+                Err(error) => warn_unreadable_entry(&letters.job, &queue_error(error), out),
             }
         }
     }
@@ -80,26 +78,26 @@ impl DlqStatsView {
         }
     }
 
-    fn take(
+    fn add(
         &mut self,
         letters: &JobDeadLetters,
         heading: &DeadLetterSummary,
         verdict: Option<ReplayVerdict>,
         out: &mut Console,
     ) {
-        self.groups.take(&letters.job, heading, verdict);
+        self.groups.add(&letters.job, heading, verdict);
         self.attempts += u64::from(heading.attempts);
         self.replays += u64::from(heading.replays);
         match letters.queue.entry(&heading.item_id) {
-            Ok(entry) => self.cost_usd += entry.as_ref().map_or(0.0, cost),
-            Err(error) => skipped(&letters.job, &queue_error(error), out),
+            Ok(entry) => self.cost_usd += entry.as_ref().map_or(0.0, attempts_cost),
+            Err(error) => warn_unreadable_entry(&letters.job, &queue_error(error), out),
         }
         if !UNSETTLED.contains(&heading.status) {
             return;
         }
         let at = heading.last_attempt;
         self.span = Some(self.span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
-        let (error_type, _) = pattern_parts(&heading.error_pattern);
+        let (error_type, _) = split_pattern(&heading.error_pattern);
         *self.reasons.entry(heading.reason_code.to_string()).or_default() += 1;
         *self.classes.entry(class_name(heading.class)).or_default() += 1;
         *self.error_types.entry(error_type.to_owned()).or_default() += 1;
@@ -114,7 +112,7 @@ impl DlqStatsView {
             "resolved": self.groups.resolved,
             "dropped": self.groups.dropped,
             "can_replay": self.groups.replayable(),
-            "causes": self.groups.sorted().len(),
+            "causes": self.groups.by_count().len(),
             "by_reason": self.reasons,
             "by_class": self.classes,
             "by_error_type": self.error_types,
@@ -129,15 +127,15 @@ impl DlqStatsView {
     }
 
     fn show(&self, names_jobs: bool, out: &mut Console) -> Result<(), CliError> {
-        let mut facts = vec![("entries", totals(&self.groups))];
+        let mut facts = vec![("entries", format_entry_counts(&self.groups))];
         if names_jobs {
             facts.insert(0, ("jobs", self.jobs.to_string()));
         }
-        let causes = u32::try_from(self.groups.sorted().len()).unwrap_or(u32::MAX);
+        let causes = u32::try_from(self.groups.by_count().len()).unwrap_or(u32::MAX);
         facts.push(("causes", causes.to_string()));
         if let Some((first, last)) = self.span {
-            facts.push(("oldest", second(first)));
-            facts.push(("newest", second(last)));
+            facts.push(("oldest", format_timestamp(first)));
+            facts.push(("newest", format_timestamp(last)));
         }
         let replays = match self.replays {
             0 => String::new(),
@@ -169,6 +167,6 @@ impl DlqStatsView {
 }
 
 /// Returns what the failed attempts of an item cost.
-pub(super) fn cost(entry: &DeadLetteredItem) -> f64 {
+pub(super) fn attempts_cost(entry: &DeadLetteredItem) -> f64 {
     entry.failure_history.iter().map(|attempt| attempt.cost_usd).sum()
 }

@@ -16,11 +16,11 @@ use prodigy_core::{
 };
 use prodigy_engine::{audit, clock, git::Repo, store::Layout};
 
-use super::queues::{of_jobs, queue_error, skipped};
+use super::queues::{open_jobs, queue_error, warn_unreadable_entry};
 use crate::{
     cli::Cli,
-    commands::{context, lookup::layouts},
-    error::{CliError, explained},
+    commands::{context, lookup::visible_layouts},
+    error::{CliError, error_chain},
     exit::Exit,
     output::Console,
     replay_policy,
@@ -81,23 +81,23 @@ pub(super) fn run(
 ) -> Result<Exit, CliError> {
     let repo = std::env::current_dir().ok().and_then(|path| Repo::discover(&path).ok());
     let rules = match &repo {
-        Some(repo) => rules(repo, out)?,
-        None => AlertRules::usual(),
+        Some(repo) => alert_rules(repo, out)?,
+        None => AlertRules::recommended(),
     };
     if let (true, Some(_), Some(repo)) = (command.check, &rules.hook, &repo) {
-        trust::require(&RepoContent::read(repo.root()), ContentSource::Policy)?;
+        trust::require_trust(&RepoContent::read(repo.root()), ContentSource::Policy)?;
     }
-    let status = look(args, command, repo.as_ref(), &rules, out)?;
+    let status = collect_health(args, command, repo.as_ref(), &rules, out)?;
     match (command.json, command.check) {
         (true, _) => out.raw(format!("{:#}\n", shown::document(&status)).as_bytes())?,
-        (false, true) => shown::check(&status, out)?,
-        (false, false) => shown::table(&status, out)?,
+        (false, true) => shown::print_alerts(&status, out)?,
+        (false, false) => shown::print_health(&status, out)?,
     }
     out.flush()?;
     if let (true, Some(hook), Some(repo)) = (command.check, &rules.hook, &repo)
         && !status.alerts.is_empty()
     {
-        hook::run(hook, repo.root(), &shown::document(&status), out);
+        hook::run_alert_hook(hook, repo.root(), &shown::document(&status), out);
     }
     let exit = if command.check { status.exit() } else { Exit::Success };
     // Numbers that cannot be written must not hide what is wrong with the dead letters.
@@ -105,7 +105,7 @@ pub(super) fn run(
     match written {
         Some(Err(error)) if exit == Exit::Success => Err(error),
         Some(Err(error)) => {
-            out.note(format_args!("warning: {}", explained(&error)));
+            out.note(format_args!("warning: {}", error_chain(&error)));
             Ok(exit)
         }
         Some(Ok(())) | None => Ok(exit),
@@ -113,14 +113,14 @@ pub(super) fn run(
 }
 
 /// Returns what is worth an alert in a repository.
-fn rules(repo: &Repo, out: &mut Console) -> Result<AlertRules, CliError> {
+fn alert_rules(repo: &Repo, out: &mut Console) -> Result<AlertRules, CliError> {
     let said = replay_policy::load(repo.root(), out)?.alerts;
     // A policy that says nothing about alerts does not mean that nobody wants to know.
-    Ok(if said == AlertRules::default() { AlertRules::usual() } else { said })
+    Ok(if said == AlertRules::default() { AlertRules::recommended() } else { said })
 }
 
 /// Looks at every entry and at the audit trail.
-fn look<'a>(
+fn collect_health<'a>(
     args: &Cli,
     command: &'a DlqStatusArgs,
     repo: Option<&Repo>,
@@ -130,11 +130,11 @@ fn look<'a>(
     let job = command.job.as_ref();
     let mut vitals = DlqHealth::new(clock::now());
     let mut is_partial = false;
-    let mut jobs = of_jobs(args, job)?;
-    while let Some(letters) = jobs.next(out) {
-        for heading in letters.queue.headings() {
+    let mut jobs = open_jobs(args, job)?;
+    while let Some(letters) = jobs.open_next(out) {
+        for heading in letters.queue.summaries() {
             match heading {
-                Ok(heading) => vitals.take(&HealthSample {
+                Ok(heading) => vitals.add(&HealthSample {
                     job: &letters.job,
                     item: &heading.item_id,
                     status: heading.status,
@@ -145,44 +145,51 @@ fn look<'a>(
                 }),
                 Err(error) => {
                     is_partial = true;
-                    skipped(&letters.job, &queue_error(error), out);
+                    warn_unreadable_entry(&letters.job, &queue_error(error), out);
                 }
             }
         }
     }
     is_partial |= jobs.skipped > 0;
-    for layout in layouts(args)? {
-        if let Err(error) = take_records(&layout, job, &mut vitals) {
-            vitals.audit_fault = Some(explained(&error));
+    for layout in visible_layouts(args)? {
+        if let Err(error) = add_audit_records(&layout, job, &mut vitals) {
+            vitals.audit_fault = Some(error_chain(&error));
         }
     }
     let mut records = None;
     if let Some(repo) = repo {
-        let layout = context::layout(&context::home(args)?, repo)?;
-        match audit::verify(&layout, repo) {
+        let layout = context::layout(&context::resolve_home(args)?, repo)?;
+        match audit::verify_trail(&layout, repo) {
             Ok(AuditVerification::Whole { head, .. }) if head.seq == 0 => {
                 match audit::review(&layout).map(|review| review.unrecorded.is_empty()) {
                     Ok(true) => records = Some(0),
                     Ok(false) => vitals.audit_fault = Some(GONE.to_owned()),
-                    Err(error) => vitals.audit_fault = Some(explained(&error)),
+                    Err(error) => vitals.audit_fault = Some(error_chain(&error)),
                 }
             }
             Ok(AuditVerification::Whole { head, .. }) => records = Some(head.seq),
-            Ok(verified) => vitals.audit_fault = shown::fault(&verified),
-            Err(error) => vitals.audit_fault = Some(explained(&error)),
+            Ok(verified) => vitals.audit_fault = shown::audit_problem(&verified),
+            Err(error) => vitals.audit_fault = Some(error_chain(&error)),
         }
     }
     let alerts = alerts(&vitals, rules);
-    Ok(DlqHealthView { job, vitals, alerts, records, program: context::program(args), is_partial })
+    Ok(DlqHealthView {
+        job,
+        vitals,
+        alerts,
+        records,
+        program: context::self_command(args),
+        is_partial,
+    })
 }
 
 /// Counts what was decided over replays.
-fn take_records(
+fn add_audit_records(
     layout: &Layout,
     job: Option<&JobId>,
     vitals: &mut DlqHealth,
 ) -> Result<(), audit::Error> {
-    for record in audit::read(layout)? {
+    for record in audit::read_trail(layout)? {
         let record = match record {
             Ok(record) => record,
             // Whether the trail can be relied on is found out elsewhere.
@@ -190,7 +197,7 @@ fn take_records(
             Err(error) => return Err(error),
         };
         if job.is_none_or(|job| record.said.job == *job) {
-            vitals.take_record(&record);
+            vitals.add_audit_record(&record);
         }
     }
     Ok(())
@@ -199,7 +206,7 @@ fn take_records(
 impl DlqHealthView<'_> {
     /// Returns the exit code, as monitoring systems know it: all is well, a warning, critical.
     fn exit(&self) -> Exit {
-        if self.alerts.iter().any(|alert| alert.kind.is_grave()) {
+        if self.alerts.iter().any(|alert| alert.kind.is_critical()) {
             Exit::Usage
         } else if self.alerts.is_empty() && !self.is_partial {
             Exit::Success

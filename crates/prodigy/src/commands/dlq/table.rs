@@ -7,7 +7,7 @@ use super::words::SCHEMA_VERSION;
 use crate::{
     error::CliError,
     output::{Console, one_line},
-    report::{padded, shortened},
+    report::{padded, truncate},
 };
 
 /// So many rows are held back to find out how wide their columns are.
@@ -61,7 +61,7 @@ impl TextTable {
     /// Writes what is held back.
     pub(in crate::commands) fn write(&mut self, out: &mut Console) -> Result<(), CliError> {
         let room = out.width();
-        let shown = self.shown(room);
+        let shown = self.visible_columns(room);
         if !self.begun && !self.held.is_empty() {
             let head: Vec<_> = self.head.iter().map(|&name| name.to_owned()).collect();
             out.line(self.line(&head, &shown, room))?;
@@ -74,11 +74,11 @@ impl TextTable {
     }
 
     /// Returns which columns are shown.
-    fn shown(&self, room: Option<usize>) -> Vec<bool> {
+    fn visible_columns(&self, room: Option<usize>) -> Vec<bool> {
         let mut shown = vec![true; self.head.len()];
         let Some(room) = room else { return shown };
         for spare in &self.spare {
-            if room.saturating_sub(self.before_text(&shown)) >= LEAST_TEXT {
+            if room.saturating_sub(self.columns_before_last(&shown)) >= LEAST_TEXT {
                 break;
             }
             for (shown, name) in shown.iter_mut().zip(&self.head) {
@@ -89,7 +89,7 @@ impl TextTable {
     }
 
     /// Returns how many columns stand before the last column of the table.
-    fn before_text(&self, shown: &[bool]) -> usize {
+    fn columns_before_last(&self, shown: &[bool]) -> usize {
         let columns = self.widths.iter().zip(shown).take(self.head.len().saturating_sub(1));
         self.indent
             + columns.filter(|(_, shown)| **shown).map(|(width, _)| width + GAP).sum::<usize>()
@@ -111,7 +111,7 @@ impl TextTable {
             }
         }
         match room {
-            Some(room) => shortened(line.trim_end(), room),
+            Some(room) => truncate(line.trim_end(), room),
             None => line.trim_end().to_owned(),
         }
     }

@@ -8,7 +8,7 @@ use prodigy_engine::store::{JournalReader, Layout};
 
 use crate::{
     commands::context::store_error,
-    error::{CliError, explained},
+    error::{CliError, error_chain},
     exit::Exit,
 };
 
@@ -18,7 +18,7 @@ pub(super) fn is_unfinished(layout: &Layout, job: &JobId) -> Result<bool, CliErr
     let mut fold = Job::default();
     for record in JournalReader::open(layout, job).map_err(store_error)? {
         let record = record.map_err(store_error)?;
-        fold.apply(&record).map_err(|error| CliError::new(Exit::Failure, explained(&error)))?;
+        fold.apply(&record).map_err(|error| CliError::new(Exit::Failure, error_chain(&error)))?;
     }
     let is_over = matches!(fold.end, Some(JobOutcome::Completed(_)));
     Ok(!is_over && fold.map.is_some_and(|map| map.is_finished()))

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    advice::suggestion,
+    advice::advice_for_reason,
     groups::{CauseIndex, CauseView},
 };
 use crate::{error::CliError, output::Console};
@@ -44,7 +44,7 @@ fn name_of(value: impl Serialize) -> String {
 }
 
 /// Returns the type of the error and the readable part of a pattern.
-pub(super) fn pattern_parts(pattern: &str) -> (&str, &str) {
+pub(super) fn split_pattern(pattern: &str) -> (&str, &str) {
     pattern.split_once("::").unwrap_or(("Unknown", pattern))
 }
 
@@ -66,7 +66,7 @@ pub(super) fn row_document(
 
 /// Returns what there is to say of a cause, as JSON.
 pub(super) fn group_document(group: &CauseView) -> Value {
-    let (error_type, _) = pattern_parts(&group.pattern);
+    let (error_type, _) = split_pattern(&group.pattern);
     json!({
         "error_signature": group.signature,
         "error_pattern": group.pattern,
@@ -79,12 +79,12 @@ pub(super) fn group_document(group: &CauseView) -> Value {
         "first_seen": group.first,
         "last_seen": group.last,
         "example": { "job_id": group.example.0, "item_id": group.example.1 },
-        "suggestion": suggestion(group.reason),
+        "suggestion": advice_for_reason(group.reason),
     })
 }
 
 /// Names what makes sense next, each with the command for it.
-pub(super) fn note_next(next: &[(&str, String)], out: &mut Console) -> Result<(), CliError> {
+pub(super) fn print_next_steps(next: &[(&str, String)], out: &mut Console) -> Result<(), CliError> {
     if next.is_empty() {
         return Ok(());
     }
@@ -99,7 +99,7 @@ pub(super) fn note_next(next: &[(&str, String)], out: &mut Console) -> Result<()
 }
 
 /// Says how many entries there are.
-pub(super) fn totals(groups: &CauseIndex) -> String {
+pub(super) fn format_entry_counts(groups: &CauseIndex) -> String {
     let mut parts = vec![format!("{} open", groups.open)];
     if groups.replayable() > 0 {
         parts.push(format!("{} of them can be replayed", groups.replayable()));

@@ -3,12 +3,12 @@
 use std::{env, ffi::OsString, path::Path, time::Duration};
 
 use prodigy_core::workflow::AgentConfig;
-use prodigy_engine::process::{HelperCommand, quick};
+use prodigy_engine::process::{HelperCommand, run_helper};
 
 use super::{CheckLevel, DoctorCheck, on_path};
 use crate::{
     cli::Cli,
-    commands::agents::known,
+    commands::agents::available_agents,
     config::{Config, repo_root},
     trust::{self, RepoContent},
 };
@@ -17,7 +17,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Says which agents are there; a workflow may need none of them.
-pub(super) fn agents(args: &Cli) -> Vec<DoctorCheck> {
+pub(super) fn check_agents(args: &Cli) -> Vec<DoctorCheck> {
     let here = env::current_dir().unwrap_or_default();
     let root = repo_root(&here);
     let config = match Config::load(args, root.as_deref()) {
@@ -31,7 +31,7 @@ pub(super) fn agents(args: &Cli) -> Vec<DoctorCheck> {
     }
     let before = checks.len();
     let mut missing = Vec::new();
-    for (name, agent) in known(&config) {
+    for (name, agent) in available_agents(&config) {
         let Some(program) = agent.program() else {
             checks.push(DoctorCheck::new(CheckLevel::Ok, "agents", format!("{name}: built in")));
             continue;
@@ -68,7 +68,7 @@ fn version(agent: &AgentConfig, here: &Path) -> (CheckLevel, String) {
     let words: Vec<OsString> = command.iter().map(OsString::from).collect();
     let Some((program, args)) = words.split_first() else { return (CheckLevel::Ok, String::new()) };
     let args: Vec<OsString> = args.iter().cloned().chain(["--version".into()]).collect();
-    let asked = quick(&HelperCommand {
+    let asked = run_helper(&HelperCommand {
         program,
         args: &args,
         cwd: here,

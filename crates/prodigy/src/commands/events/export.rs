@@ -95,7 +95,7 @@ fn export(
         match format {
             EventsExportFormat::Jsonl => write(&format!("{value}\n"))?,
             EventsExportFormat::Json => write(&format!("{between}{value}"))?,
-            EventsExportFormat::Csv => write(&row(value))?,
+            EventsExportFormat::Csv => write(&csv_row(value))?,
         }
         between = ",\n";
     }
@@ -103,24 +103,24 @@ fn export(
 }
 
 /// Returns a record as a row.
-fn row(mut value: Value) -> String {
+fn csv_row(mut value: Value) -> String {
     let mut cells = Vec::new();
     if let Some(fields) = value.as_object_mut() {
         fields.shift_remove("format");
         for column in COLUMNS {
             cells.push(match fields.shift_remove(*column) {
                 None => String::new(),
-                Some(Value::String(text)) => cell(&text),
-                Some(other) => cell(&other.to_string()),
+                Some(Value::String(text)) => csv_cell(&text),
+                Some(other) => csv_cell(&other.to_string()),
             });
         }
     }
-    cells.push(cell(&value.to_string()));
+    cells.push(csv_cell(&value.to_string()));
     cells.join(",") + "\n"
 }
 
 /// Returns a text as RFC 4180 wants it.
-fn cell(text: &str) -> String {
+fn csv_cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

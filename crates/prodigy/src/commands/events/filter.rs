@@ -57,7 +57,7 @@ pub(super) struct EventFilter {
 
 impl EventFilterArgs {
     /// Makes sense of the arguments; `text` has to stand in the record.
-    pub(super) fn read(&self, text: Option<&str>) -> Result<EventFilter, CliError> {
+    pub(super) fn to_filter(&self, text: Option<&str>) -> Result<EventFilter, CliError> {
         for name in &self.types {
             if !Event::TYPES.contains(&name.as_str()) {
                 let message = format!("there is no event type `{name}`");
@@ -68,9 +68,9 @@ impl EventFilterArgs {
         Ok(EventFilter {
             types: self.types.clone(),
             agent: self.agent.clone(),
-            item: self.item.as_ref().map(|item| (item.clone(), ItemId::of_key(item))),
+            item: self.item.as_ref().map(|item| (item.clone(), ItemId::from_key(item))),
             step: self.step.clone(),
-            since: self.since.as_deref().map(since).transpose()?,
+            since: self.since.as_deref().map(parse_since).transpose()?,
             text: text.map(str::to_owned),
             limit: self.limit,
             json: self.json,
@@ -79,7 +79,7 @@ impl EventFilterArgs {
 }
 
 /// Reads a time, or how long ago it was.
-pub(in crate::commands) fn since(text: &str) -> Result<Timestamp, CliError> {
+pub(in crate::commands) fn parse_since(text: &str) -> Result<Timestamp, CliError> {
     if let Ok(time) = text.parse() {
         return Ok(time);
     }
@@ -93,7 +93,7 @@ pub(in crate::commands) fn since(text: &str) -> Result<Timestamp, CliError> {
 
 impl EventFilter {
     /// Returns whether a record is asked for.
-    pub(super) fn wants(&self, record: &EventRecord) -> bool {
+    pub(super) fn matches(&self, record: &EventRecord) -> bool {
         if !self.types.is_empty() && !self.types.iter().any(|t| t == record.event.event_type()) {
             return false;
         }

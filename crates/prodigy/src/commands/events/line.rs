@@ -12,8 +12,8 @@ use prodigy_core::{
     ids::ItemId,
 };
 
-use super::{governed::governed, spending::spending};
-use crate::report::{checkout, count, guarded};
+use super::{governed::format_replay_event, spending::format_quota_event};
+use crate::report::{checkout, guarded, plural};
 
 /// The longest a part of a line may be, in characters.
 const LONGEST: usize = 100;
@@ -30,7 +30,7 @@ pub(super) struct EventFormatter {
 
 impl EventFormatter {
     /// Takes notice of a record, whether it is shown or not.
-    pub(super) fn see(&mut self, record: &EventRecord) {
+    pub(super) fn observe(&mut self, record: &EventRecord) {
         match &record.event {
             Event::StepStarted { step, name, .. } => {
                 let names = self.names.entry(record.item_id.clone()).or_default();
@@ -90,7 +90,7 @@ impl EventFormatter {
     }
 
     /// Returns the day of a record, and the line for it.
-    pub(super) fn show(&self, record: &EventRecord) -> (String, String) {
+    pub(super) fn format(&self, record: &EventRecord) -> (String, String) {
         let day = record.timestamp.strftime("%Y-%m-%d UTC").to_string();
         let time = record.timestamp.strftime("%H:%M:%S%.3f");
         let kind = record.event.event_type();
@@ -113,96 +113,116 @@ impl EventFormatter {
             | Event::DlqItemRemoved { .. }
             | Event::DlqItemUpdated { .. }
             | prodigy_core::approval_news!()
-            | prodigy_core::effect_news!() => governed(&record.event).unwrap_or_default(),
+            | prodigy_core::effect_news!() => {
+                format_replay_event(&record.event).unwrap_or_default()
+            }
             Event::JobPaused { reason, message } => {
-                format!("{}  {}", pause(*reason), brief(message))
+                format!("{}  {}", pause_reason_label(*reason), shorten_line(message))
             }
             Event::JobCompleted { status, duration_ms, commits } => {
                 let failures = match status {
                     CompletedStatus::Completed => "",
                     CompletedStatus::CompletedWithFailures => "  with failures",
                 };
-                format!("{}  {}{failures}", count(*commits, "commit"), took(*duration_ms))
+                format!("{}  {}{failures}", plural(*commits, "commit"), format_millis(*duration_ms))
             }
-            Event::JobFailed { step, failure } => format!("{step}  {}", failed(failure)),
+            Event::JobFailed { step, failure } => format!("{step}  {}", format_failure(failure)),
             Event::PhaseStarted { phase, .. } | Event::PhaseCompleted { phase } => {
                 phase_name(*phase).to_owned()
             }
-            Event::ItemsSelected { total, .. } => count(*total, "item"),
-            Event::AgentStarted { attempt, .. } => again(*attempt).trim_start().to_owned(),
+            Event::ItemsSelected { total, .. } => plural(*total, "item"),
+            Event::AgentStarted { attempt, .. } => attempt_suffix(*attempt).trim_start().to_owned(),
             Event::AgentCompleted(done) => {
                 let failed = done.failed_steps().map(|how| format!("  {how}")).unwrap_or_default();
-                format!("{}  {}{failed}", count(done.commits, "commit"), took(done.duration_ms))
+                format!(
+                    "{}  {}{failed}",
+                    plural(done.commits, "commit"),
+                    format_millis(done.duration_ms)
+                )
             }
             Event::AgentFailed(one) => {
-                format!("{}  {}", failed(&one.failure), took(one.duration_ms))
+                format!("{}  {}", format_failure(&one.failure), format_millis(one.duration_ms))
             }
             Event::AgentRetrying { attempt, delay_ms, reason, .. } => {
-                format!("attempt {attempt} in {}  {}", took(*delay_ms), brief(reason))
+                format!(
+                    "attempt {attempt} in {}  {}",
+                    format_millis(*delay_ms),
+                    shorten_line(reason)
+                )
             }
             Event::ItemSkipped { reason, failure } => {
-                format!("{}  {}", brief(reason), failed(failure))
+                format!("{}  {}", shorten_line(reason), format_failure(failure))
             }
             Event::ItemDeadLettered { attempts, failure } => {
-                format!("{}  {}", count(*attempts, "attempt"), failed(failure))
+                format!("{}  {}", plural(*attempts, "attempt"), format_failure(failure))
             }
             Event::CircuitOpen { failures, until } => {
-                format!("{} in a row  until {until:.0}", count(*failures, "failure"))
+                format!("{} in a row  until {until:.0}", plural(*failures, "failure"))
             }
             Event::ItemQueued {} | Event::CircuitHalfOpen {} | Event::CircuitClosed {} => {
                 String::new()
             }
             Event::StepStarted { step, name, attempt, .. } => {
-                format!("{step}  {}{}", brief(name), again(*attempt))
+                format!("{step}  {}{}", shorten_line(name), attempt_suffix(*attempt))
             }
-            Event::StepCompleted(step) => self.completed(record, step),
+            Event::StepCompleted(step) => self.format_completed(record, step),
             Event::StepFailed { step, attempt, failure, then, duration_ms, .. } => {
                 let then = match then {
                     StepFailureDecision::Retry => "  (is tried again)",
                     StepFailureDecision::GoOn => "  (the job goes on)",
                     StepFailureDecision::Stop => "",
                 };
-                let (name, again) = (self.name(record, step), again(*attempt));
-                format!("{step}  {name}{again}  {}  {}{then}", failed(failure), took(*duration_ms))
+                let (name, again) = (self.name(record, step), attempt_suffix(*attempt));
+                format!(
+                    "{step}  {name}{again}  {}  {}{then}",
+                    format_failure(failure),
+                    format_millis(*duration_ms)
+                )
             }
             Event::StepSkipped { step, name, when, .. } => {
-                format!("{step}  {}  because `{}` is false", brief(name), brief(when))
+                format!("{step}  {}  because `{}` is false", shorten_line(name), shorten_line(when))
             }
             prodigy_core::agent_news!()
             | Event::AgentUsage { .. }
             | Event::AgentReleased { .. }
-            | prodigy_core::spending_news!() => spending(&record.event).unwrap_or_default(),
+            | prodigy_core::spending_news!() => {
+                format_quota_event(&record.event).unwrap_or_default()
+            }
             Event::WorktreeCreated { path, branch, .. } => format!("{branch}  {path}"),
             Event::WorktreeMerged { source, target, commits, .. } => {
-                format!("{source} into {target}  {}", count(*commits, "commit"))
+                format!("{source} into {target}  {}", plural(*commits, "commit"))
             }
-            Event::WorktreePreserved { path, reason, .. } if path.is_empty() => brief(reason),
-            Event::WorktreePreserved { path, reason, .. } => format!("{path}  {}", brief(reason)),
+            Event::WorktreePreserved { path, reason, .. } if path.is_empty() => {
+                shorten_line(reason)
+            }
+            Event::WorktreePreserved { path, reason, .. } => {
+                format!("{path}  {}", shorten_line(reason))
+            }
             Event::WorktreeCleaned { path } => path.clone(),
             Event::WorkKept(kept) => kept_references(kept),
-            Event::GitTampering { changes } => brief(&changes.join(", ")),
+            Event::GitTampering { changes } => shorten_line(&changes.join(", ")),
             Event::CheckoutUpdateStarted(update) => checkout_update(update),
-            Event::CheckoutChanged { changes } => brief(&checkout::changes(changes)),
-            Event::GuardedFilesChanged { files } => brief(&guarded::names(files)),
+            Event::CheckoutChanged { changes } => shorten_line(&checkout::changes(changes)),
+            Event::GuardedFilesChanged { files } => shorten_line(&guarded::names(files)),
             Event::MergeConflict { target, paths, resolver } => {
                 let then =
                     resolver.as_ref().map(|resolver| format!("  {resolver} is to resolve it"));
                 let then = then.unwrap_or_default();
-                format!("with {target}  {}{then}", brief(&paths.join(", ")))
+                format!("with {target}  {}{then}", shorten_line(&paths.join(", ")))
             }
             Event::HandlerRestarted { handler, .. } => format!("`{handler}` was cut off before"),
             Event::ResolutionStarted { resolver, .. } => format!("by {resolver}"),
             Event::ResolutionCompleted { commits, duration_ms, .. } => {
-                format!("{}  {}", count(*commits, "commit"), took(*duration_ms))
+                format!("{}  {}", plural(*commits, "commit"), format_millis(*duration_ms))
             }
             Event::ResolutionFailed { failure, duration_ms, .. } => {
-                format!("{}  {}", failed(failure), took(*duration_ms))
+                format!("{}  {}", format_failure(failure), format_millis(*duration_ms))
             }
-            prodigy_core::journal_news!() => of_journal(&record.event),
+            prodigy_core::journal_news!() => format_journal_event(&record.event),
         }
     }
 
-    fn completed(&self, record: &EventRecord, step: &StepCompleted) -> String {
+    fn format_completed(&self, record: &EventRecord, step: &StepCompleted) -> String {
         let status = match step.status {
             StepStatus::Success if step.adopted => "  made already, not run again",
             StepStatus::Success => "",
@@ -211,7 +231,7 @@ impl EventFormatter {
             StepStatus::Skipped => "  skipped",
         };
         let name = self.name(record, &step.step);
-        format!("{}  {name}  {}{status}", step.step, took(step.duration_ms))
+        format!("{}  {name}  {}{status}", step.step, format_millis(step.duration_ms))
     }
 
     fn name(&self, record: &EventRecord, step: &str) -> String {
@@ -219,7 +239,7 @@ impl EventFormatter {
         let last = self.completed.as_ref();
         let last = last.filter(|(of, path, _)| of == item && path == step).map(|(.., name)| name);
         let name = self.names.get(item).and_then(|names| names.get(step));
-        name.or(last).map(|name| brief(name)).unwrap_or_default()
+        name.or(last).map(|name| shorten_line(name)).unwrap_or_default()
     }
 }
 
@@ -241,22 +261,22 @@ fn started_line(started: &JobStarted) -> String {
         0 | 1 => String::new(),
         rounds => format!(" in each of {rounds} rounds"),
     };
-    format!("{}  {}{rounds}", brief(name), count(started.steps, "step"))
+    format!("{}  {}{rounds}", shorten_line(name), plural(started.steps, "step"))
 }
 
-fn failed(failure: &Failure) -> String {
-    format!("{}: {}", failure.kind, brief(&failure.message))
+fn format_failure(failure: &Failure) -> String {
+    format!("{}: {}", failure.kind, shorten_line(&failure.message))
 }
 
-fn again(attempt: u32) -> String {
+fn attempt_suffix(attempt: u32) -> String {
     if attempt > 1 { format!("  attempt {attempt}") } else { String::new() }
 }
 
-fn took(milliseconds: u64) -> String {
-    duration::show(Duration::from_millis(milliseconds))
+fn format_millis(milliseconds: u64) -> String {
+    duration::format(Duration::from_millis(milliseconds))
 }
 
-fn pause(reason: PauseReason) -> &'static str {
+fn pause_reason_label(reason: PauseReason) -> &'static str {
     match reason {
         PauseReason::Interrupted => "interrupted",
         PauseReason::Terminated => "terminated",
@@ -282,7 +302,7 @@ fn phase_name(phase: PhaseName) -> &'static str {
 }
 
 /// Returns a text on one line and not too long.
-pub(in crate::commands) fn brief(text: &str) -> String {
+pub(in crate::commands) fn shorten_line(text: &str) -> String {
     let mut words = String::new();
     for (number, word) in text.split_whitespace().enumerate() {
         if number > 0 {
@@ -297,7 +317,7 @@ pub(in crate::commands) fn brief(text: &str) -> String {
 }
 
 /// Returns what the journal says about itself.
-fn of_journal(event: &Event) -> String {
+fn format_journal_event(event: &Event) -> String {
     if let Event::JournalEndLost { kept, known, by } = event {
         format!("records {} to {known}  accepted by {by}", kept + 1)
     } else if let Event::CheckpointCreated { covers } = event {

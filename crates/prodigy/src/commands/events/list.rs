@@ -9,7 +9,7 @@ use prodigy_core::{
 use prodigy_engine::store::{self, JobLock, JournalReader, Layout};
 
 use super::{
-    super::lookup::{job_error, named_or_newest},
+    super::lookup::{job_error, job_or_latest},
     filter::EventFilter,
     line::EventFormatter,
 };
@@ -35,7 +35,7 @@ pub(super) fn list(
     how: FollowMode,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let (layout, id) = named_or_newest(args, job)?;
+    let (layout, id) = job_or_latest(args, job)?;
     if job.is_none() {
         out.note(format_args!("job {id}"));
     }
@@ -54,15 +54,15 @@ pub(super) fn list(
                 JournalReader::open(&layout, &id).map_err(|error| job_error(&id, error))?
             {
                 match record {
-                    Ok(record) => view.take(&record)?,
+                    Ok(record) => view.push(&record)?,
                     Err(error) => {
                         // What was read is shown before what is wrong is said.
-                        view.catch_up()?;
+                        view.flush_held()?;
                         return Err(job_error(&id, error));
                     }
                 }
             }
-            view.catch_up()?;
+            view.flush_held()?;
         }
         FollowMode::Follow => follow(&layout, &id, &mut view)?,
     }
@@ -76,14 +76,14 @@ pub(super) fn list(
 fn follow(layout: &Layout, id: &JobId, view: &mut EventListPrinter<'_>) -> Result<(), CliError> {
     let mut ended = false;
     let mut abandoned = 0;
-    let followed = store::follow(layout, id, |record| {
+    let followed = store::follow_journal(layout, id, |record| {
         if let Some(record) = record {
-            ended = is_end(&record.event);
+            ended = is_job_end(&record.event);
             abandoned = 0;
-            view.take(&record)?;
+            view.push(&record)?;
             return Ok(ControlFlow::Continue(()));
         }
-        view.catch_up()?;
+        view.flush_held()?;
         if ended {
             return Ok(ControlFlow::Break(()));
         }
@@ -91,7 +91,7 @@ fn follow(layout: &Layout, id: &JobId, view: &mut EventListPrinter<'_>) -> Resul
         abandoned = if JobLock::holder(layout, id)?.is_some() { 0 } else { abandoned + 1 };
         Ok(if abandoned < PATIENCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     });
-    followed.map_err(|stopped: FollowError| stopped.for_people(id))?;
+    followed.map_err(|stopped: FollowError| stopped.into_cli_error(id))?;
     if !ended {
         view.out.note(format_args!(
             "nobody works on the job any more; `prodigy resume {id}` takes it up"
@@ -101,7 +101,7 @@ fn follow(layout: &Layout, id: &JobId, view: &mut EventListPrinter<'_>) -> Resul
 }
 
 /// Returns whether a job stops with an event.
-pub(in crate::commands) fn is_end(event: &Event) -> bool {
+pub(in crate::commands) fn is_job_end(event: &Event) -> bool {
     matches!(event, Event::JobCompleted { .. } | Event::JobFailed { .. } | Event::JobPaused { .. })
 }
 
@@ -115,7 +115,7 @@ pub(in crate::commands) enum FollowError {
 
 impl FollowError {
     /// Returns what people are told.
-    pub(in crate::commands) fn for_people(self, job: &JobId) -> CliError {
+    pub(in crate::commands) fn into_cli_error(self, job: &JobId) -> CliError {
         match self {
             Self::Store(error) => job_error(job, error),
             Self::Cli(error) => error,
@@ -152,9 +152,9 @@ struct EventListPrinter<'a> {
 
 impl EventListPrinter<'_> {
     /// Handles a record, and shows it if it matches the filter.
-    fn take(&mut self, record: &EventRecord) -> Result<(), CliError> {
-        self.lines.see(record);
-        if !self.filter.wants(record) {
+    fn push(&mut self, record: &EventRecord) -> Result<(), CliError> {
+        self.lines.observe(record);
+        if !self.filter.matches(record) {
             return Ok(());
         }
         self.matched = true;
@@ -162,7 +162,7 @@ impl EventListPrinter<'_> {
             // What the journal's reader could parse can be written again.
             (String::new(), serde_json::to_string(record).unwrap_or_default())
         } else {
-            self.lines.show(record)
+            self.lines.format(record)
         };
         match self.filter.limit {
             Some(limit) if !self.live => {
@@ -177,7 +177,7 @@ impl EventListPrinter<'_> {
     }
 
     /// Shows everything that was held back.
-    fn catch_up(&mut self) -> Result<(), CliError> {
+    fn flush_held(&mut self) -> Result<(), CliError> {
         self.live = true;
         while let Some(line) = self.held.pop_front() {
             self.show(line)?;

@@ -67,7 +67,7 @@ pub(super) fn run(
     errors.show(out)?;
     if let Some((first, last)) = span {
         let show = |at: Timestamp| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let took = duration::show(took);
+        let took = duration::format(took);
         out.line(format_args!("\nfrom {} to {} ({took})", show(first), show(last)))?;
     }
     Ok(Exit::Success)

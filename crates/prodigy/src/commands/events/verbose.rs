@@ -9,7 +9,7 @@ use prodigy_core::{
 use prodigy_engine::run::Reporter;
 
 use super::line::EventFormatter;
-use crate::output::{one_line, plain_text};
+use crate::output::{escape_controls, one_line};
 
 /// Shows every event of a run as `prodigy events` does, and the end of what failed steps printed.
 #[derive(Default)]
@@ -21,8 +21,8 @@ pub(in crate::commands) struct EventReporter {
 
 impl Reporter for EventReporter {
     fn record(&mut self, record: &EventRecord, _job: &Job) {
-        self.lines.see(record);
-        let (day, line) = self.lines.show(record);
+        self.lines.observe(record);
+        let (day, line) = self.lines.format(record);
         if day != self.day {
             print(&day);
             self.day = day;
@@ -36,7 +36,7 @@ impl Reporter for EventReporter {
     }
 
     fn note(&mut self, note: &str) {
-        print(&plain_text(note));
+        print(&escape_controls(note));
     }
 }
 

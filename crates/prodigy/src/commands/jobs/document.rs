@@ -3,13 +3,14 @@
 use prodigy_core::{Timestamp, job::JobStatus};
 use serde_json::{Value, json};
 
-use super::{JobView, is_open, items, money, took};
+use super::{JobView, elapsed, is_open, items, spend_view};
 use crate::report::{kept_work, suspended};
 
 /// Returns a job as JSON.
 pub(super) fn document(row: &JobView, now: Timestamp) -> Value {
     let mut document = plain_document(row, now);
-    if let (Value::Object(document), Value::Object(money)) = (&mut document, money(row).document())
+    if let (Value::Object(document), Value::Object(money)) =
+        (&mut document, spend_view(row).document())
     {
         document.extend(money);
         if row.summary.checkout_in_all > 0 {
@@ -47,7 +48,7 @@ fn plain_document(row: &JobView, now: Timestamp) -> Value {
         "current_step": summary.running.as_ref().map(|(step, _)| step),
         "started_at": summary.started_at,
         "last_event_at": summary.last_at,
-        "duration_ms": u64::try_from(took(row, now).as_millis()).unwrap_or(u64::MAX),
+        "duration_ms": u64::try_from(elapsed(row, now).as_millis()).unwrap_or(u64::MAX),
         "resumed": summary.resumed,
         "records": summary.records,
         "branch": summary.branch,

@@ -8,26 +8,26 @@ use prodigy_core::{
 };
 use serde_json::{Value, json};
 
-use crate::report::{doing, endings, roughly, speed};
+use crate::report::{activity_text, format_estimate, format_rate, line_endings};
 
 /// The most agents that are shown; the JSON document has them all.
 const MOST_AGENTS: usize = 12;
 
 /// Returns what there is to say of a job's items, by name.
-pub(super) fn facts(
+pub(super) fn item_facts(
     summary: &JobSummary,
     is_running: bool,
     now: Timestamp,
 ) -> Vec<(&'static str, String)> {
     let Some(items) = &summary.items else { return Vec::new() };
-    let items = &as_of(items, is_running, now);
+    let items = &current_items(items, is_running, now);
     let mut facts = vec![("items", counts(items, is_running))];
     if is_running && items.counts.finished() < items.total {
-        facts.extend(pace(items, now).map(|pace| ("pace", pace)));
-        facts.extend(items.circuit.map(|circuit| ("circuit", shown(circuit, now))));
+        facts.extend(throughput_line(items, now).map(|pace| ("pace", pace)));
+        facts.extend(items.circuit.map(|circuit| ("circuit", describe_circuit(circuit, now))));
         let agents = items.agents.iter().take(MOST_AGENTS);
         facts.extend(agents.map(|(agent, busy)| {
-            let elapsed = duration::show(whole_seconds(since(busy, now)));
+            let elapsed = duration::format(whole_seconds(busy_time(busy, now)));
             let step = match &busy.step {
                 Some((step, name)) => format!("{step} {name}"),
                 None => "starting".to_owned(),
@@ -36,8 +36,8 @@ pub(super) fn facts(
                 0 | 1 => String::new(),
                 attempt => format!(" (attempt {attempt})"),
             };
-            let step = doing(step, &busy.activity);
-            let [end, ..] = endings(&busy.activity, now, &elapsed);
+            let step = activity_text(step, &busy.activity);
+            let [end, ..] = line_endings(&busy.activity, now, &elapsed);
             ("agent", format!("{agent}  {}{attempt}  {step}  {end}", busy.item))
         }));
         let more = items.agents.len().saturating_sub(MOST_AGENTS);
@@ -82,23 +82,23 @@ fn counts(items: &ItemSummary, is_running: bool) -> String {
     parts.join(", ")
 }
 
-fn pace(items: &ItemSummary, now: Timestamp) -> Option<String> {
-    let pace = speed(items.pace.per_second(now)?);
-    let left = items.left(now).map(|left| format!(", about {} left", roughly(left)));
+fn throughput_line(items: &ItemSummary, now: Timestamp) -> Option<String> {
+    let pace = format_rate(items.pace.per_second(now)?);
+    let left = items.eta(now).map(|left| format!(", about {} left", format_estimate(left)));
     Some(pace + &left.unwrap_or_default())
 }
 
-fn shown(circuit: CircuitStatus, now: Timestamp) -> String {
+fn describe_circuit(circuit: CircuitStatus, now: Timestamp) -> String {
     match circuit {
         CircuitStatus::Open { until } => {
-            format!("open for {}", duration::show(whole_seconds(between(now, until))))
+            format!("open for {}", duration::format(whole_seconds(between(now, until))))
         }
         CircuitStatus::HalfOpen => "half open".to_owned(),
     }
 }
 
 /// Returns the items as they are: of a job whose process died, nothing is under way.
-fn as_of(items: &ItemSummary, is_running: bool, now: Timestamp) -> ItemSummary {
+fn current_items(items: &ItemSummary, is_running: bool, now: Timestamp) -> ItemSummary {
     let mut items = items.clone();
     if !is_running {
         items.release(now);
@@ -108,7 +108,7 @@ fn as_of(items: &ItemSummary, is_running: bool, now: Timestamp) -> ItemSummary {
 
 /// Returns the items of a job as JSON.
 pub(super) fn document(items: &ItemSummary, is_running: bool, now: Timestamp) -> Value {
-    let items = &as_of(items, is_running, now);
+    let items = &current_items(items, is_running, now);
     let agents = items.agents.iter().map(|(agent, busy)| {
         json!({
             "agent_id": agent,
@@ -117,7 +117,7 @@ pub(super) fn document(items: &ItemSummary, is_running: bool, now: Timestamp) ->
             "step": busy.step.as_ref().map(|(step, _)| step),
             "step_name": busy.step.as_ref().map(|(_, name)| name),
             "since": busy.since,
-            "elapsed_ms": millis(since(busy, now)),
+            "elapsed_ms": millis(busy_time(busy, now)),
             "last_tool": busy.activity.tool.as_ref().map(|(tool, _)| tool),
             "last_heard_at": busy.activity.heard,
             "cost_usd": busy.activity.cost_usd,
@@ -143,14 +143,14 @@ pub(super) fn document(items: &ItemSummary, is_running: bool, now: Timestamp) ->
         "circuit": circuit,
         "circuit_open_until": open_until,
         "per_second": items.pace.per_second(now),
-        "left_ms": items.left(now).map(millis),
+        "left_ms": items.eta(now).map(millis),
         "failure_rate": metrics.failure_rate,
         "error_types": metrics.error_types,
         "failure_patterns": metrics.failure_patterns,
     })
 }
 
-fn since(busy: &BusyAgent, now: Timestamp) -> Duration {
+fn busy_time(busy: &BusyAgent, now: Timestamp) -> Duration {
     between(busy.since, now)
 }
 

@@ -5,18 +5,18 @@ use std::path::Path;
 use prodigy_core::{event::BudgetScope, job::JobStatus};
 use prodigy_engine::git::Repo;
 
-use super::{JobView, money};
+use super::{JobView, spend_view};
 use crate::commands::target;
 
 /// Returns the command that makes sense next.
-pub(super) fn next(row: &JobView) -> Option<String> {
+pub(super) fn next_command(row: &JobView) -> Option<String> {
     let job = &row.job;
     match row.status {
         JobStatus::Running => Some(format!("`prodigy events {job} --follow` watches it")),
         JobStatus::Failed => Some(format!(
             "`prodigy logs {job}` shows what its steps printed, `prodigy resume {job}` tries again"
         )),
-        JobStatus::Paused | JobStatus::Interrupted => Some(match spent(row) {
+        JobStatus::Paused | JobStatus::Interrupted => Some(match exhausted_budget(row) {
             None => format!("`prodigy resume {job}` goes on"),
             Some(BudgetScope::Job) => {
                 format!("`prodigy resume {job} --budget-usd USD` goes on with more money")
@@ -42,8 +42,8 @@ fn branch_to_name(row: &JobView) -> Option<String> {
 }
 
 /// Returns the budget without which a job would stop again at once.
-fn spent(row: &JobView) -> Option<BudgetScope> {
-    let money = money(row);
+fn exhausted_budget(row: &JobView) -> Option<BudgetScope> {
+    let money = spend_view(row);
     let is_spent = |scope: &BudgetScope| match scope {
         BudgetScope::Job => true,
         BudgetScope::Day => {

@@ -4,12 +4,12 @@ use prodigy_core::ids::JobId;
 use prodigy_engine::store::{Layout, PurgeRecord, PurgedPart};
 use serde_json::{Value, json};
 
-use super::{SCHEMA_VERSION, second};
+use super::{SCHEMA_VERSION, format_timestamp};
 use crate::{
     cli::Cli,
     commands::{
         context::{self, store_error},
-        lookup::{all, job_error},
+        lookup::{all_layouts, job_error},
         worktree::ByteSize,
     },
     error::CliError,
@@ -21,12 +21,12 @@ use crate::{
 const NAMED: usize = 3;
 
 /// Returns the jobs that a purge ended, as JSON.
-pub(super) fn ended(layouts: &[Layout]) -> Result<Vec<Value>, CliError> {
+pub(super) fn purged_documents(layouts: &[Layout]) -> Result<Vec<Value>, CliError> {
     Ok(records(layouts)?.into_iter().map(|record| json!(record)).collect())
 }
 
 /// Says that there are jobs that a purge ended.
-pub(super) fn note(layouts: &[Layout], out: &mut Console) -> Result<(), CliError> {
+pub(super) fn print_purged_note(layouts: &[Layout], out: &mut Console) -> Result<(), CliError> {
     let records = records(layouts)?;
     let Some(first) = records.first() else { return Ok(()) };
     let names: Vec<&str> =
@@ -56,7 +56,7 @@ pub(super) fn show(
     error: CliError,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let layouts = all(&context::home(args)?)?;
+    let layouts = all_layouts(&context::resolve_home(args)?)?;
     let record = records(&layouts)?.into_iter().find(|record| record.job_id == *job);
     let Some(record) = record else { return Err(error) };
     if json {
@@ -89,7 +89,7 @@ pub(super) fn show(
 
 fn line(part: &PurgedPart) -> String {
     let PurgedPart { what, at, by, older_than, files, bytes } = part;
-    let (what, at) = (what.name(), second(*at));
+    let (what, at) = (what.name(), format_timestamp(*at));
     let by = one_line(by);
     format!("{what} on {at} by {by}: older than {older_than}, {files} files, {}", ByteSize(*bytes))
 }
@@ -97,7 +97,7 @@ fn line(part: &PurgedPart) -> String {
 fn records(layouts: &[Layout]) -> Result<Vec<PurgeRecord>, CliError> {
     let mut records = Vec::new();
     for layout in layouts {
-        records.extend(PurgeRecord::ended(layout).map_err(store_error)?);
+        records.extend(PurgeRecord::list_ended(layout).map_err(store_error)?);
     }
     Ok(records)
 }

@@ -21,15 +21,15 @@ use crate::{
     commands::{
         audit::audit_error,
         context::{self, git_error},
-        lookup::{all, here, job_error, several},
+        lookup::{all_layouts, ambiguous_job_error, current_layout, job_error},
         repository,
-        secrets::without_inherited,
-        worktree::{WorktreeKind, WorktreeView, survey},
+        secrets::mask_inherited,
+        worktree::{WorktreeKind, WorktreeView, list_worktrees},
     },
     error::CliError,
     exit::Exit,
     output::Console,
-    report::count,
+    report::plural,
 };
 
 /// Remove a job: its journal, logs, dead letters, worktrees and branches
@@ -80,23 +80,23 @@ pub(super) fn run(
         store::remove_files(&layout, job).map_err(failed)?;
         return report(command, "never began; what was there of it is removed", &[], out);
     }
-    let removal = JobRemoval { layout: &layout, repo: repository::of_job(&layout, job)?, job };
+    let removal = JobRemoval { layout: &layout, repo: repository::repo_of_job(&layout, job)?, job };
     let mut lost = Vec::new();
     if tombstone.is_none() {
         // Only the job's own branch can say what a half updated checkout was to become.
         removal.recover_checkout(out)?;
         // A worktree is looked into only if nobody works in it.
         drop(lock);
-        let before = store::last_seq(&layout, job).ok();
-        lost = removal.work()?;
+        let before = store::read_last_seq(&layout, job).ok();
+        lost = removal.lost_work()?;
         lock = JobLock::take(&layout, job).map_err(failed)?;
-        if store::last_seq(&layout, job).ok() != before {
+        if store::read_last_seq(&layout, job).ok() != before {
             let message = format!("job `{job}` was worked on meanwhile");
             return Err(CliError::new(Exit::TryLater, message)
                 .with_hint(format!("`prodigy jobs show {job}` shows how it is now")));
         }
         if !lost.is_empty() && !command.force {
-            return refuse(command, &lost, out);
+            return removal_refused(command, &lost, out);
         }
         confirm(command, &lost, out)?;
     }
@@ -107,15 +107,16 @@ pub(super) fn run(
 
 /// Returns the layout that has something of a job: that of this repository, or else the only one.
 fn layout_of(args: &Cli, job: &JobId) -> Result<Layout, CliError> {
-    let home = context::home(args)?;
+    let home = context::resolve_home(args)?;
     let has_files = |layout: &Layout| store::has_files(layout, job);
     let is_removed = |layout: &Layout| layout.tombstone(job).symlink_metadata().is_ok();
-    if let Some(layout) = here(&home)?.filter(|here| has_files(here) || is_removed(here)) {
+    if let Some(layout) = current_layout(&home)?.filter(|here| has_files(here) || is_removed(here))
+    {
         return Ok(layout);
     }
-    let (found, others): (Vec<_>, Vec<_>) = all(&home)?.into_iter().partition(has_files);
+    let (found, others): (Vec<_>, Vec<_>) = all_layouts(&home)?.into_iter().partition(has_files);
     if found.len() > 1 {
-        return Err(several(job, &found));
+        return Err(ambiguous_job_error(job, &found));
     }
     let found = found.into_iter().next().or_else(|| others.into_iter().find(is_removed));
     found.ok_or_else(|| job_error(job, store::Error::NoJob { job: job.clone() }))
@@ -140,11 +141,11 @@ impl JobRemoval<'_> {
     }
 
     /// Returns the work that would be lost, for people; refuses what is in use.
-    pub(in crate::commands) fn work(&self) -> Result<Vec<String>, CliError> {
+    pub(in crate::commands) fn lost_work(&self) -> Result<Vec<String>, CliError> {
         self.refuse_in_use()?;
         let mut lost = Vec::new();
-        for left in survey(self.layout, &self.repo, Some(self.job))? {
-            lost.extend(lost_with(&left));
+        for left in list_worktrees(self.layout, &self.repo, Some(self.job))? {
+            lost.extend(lost_work_of(&left));
         }
         lost.extend(self.lost_with_journal());
         Ok(lost)
@@ -183,7 +184,7 @@ impl JobRemoval<'_> {
         let mut lost = Vec::new();
         let dead = fold.map.as_ref().map_or(0, |map| map.counts.dead_lettered);
         if dead > 0 {
-            lost.push(count(dead, "open dead letter"));
+            lost.push(plural(dead, "open dead letter"));
         }
         let items = fold.map.iter().flat_map(|map| &map.items);
         let unknown = items.filter_map(|item| item.ledger.as_deref()).chain([&fold.ledger]);
@@ -191,7 +192,7 @@ impl JobRemoval<'_> {
         if unknown > 0 {
             lost.push(format!(
                 "{} outside that may or may not have been made",
-                count(unknown, "change")
+                plural(unknown, "change")
             ));
         }
         lost
@@ -205,14 +206,14 @@ impl JobRemoval<'_> {
         is_begun: bool,
     ) -> Result<(), CliError> {
         let failed = |error| job_error(self.job, error);
-        let by = context::person(&self.repo);
+        let by = context::actor(&self.repo);
         let mut said = NewAuditRecord::new(
             by.clone(),
             IdentityKind::Asserted,
             AuditAction::Remove,
             self.job.clone(),
         );
-        said.reason = reason(command, lost).map(|reason| without_inherited(&reason));
+        said.reason = audit_reason(command, lost).map(|reason| mask_inherited(&reason));
         let audit = AuditTrail::open(self.layout, &self.repo).map_err(audit_error)?;
         let record = |said| audit.append(vec![said], clock::now()).map_err(audit_error);
         if !is_begun {
@@ -230,7 +231,7 @@ impl JobRemoval<'_> {
 
     /// Removes the worktrees, branches and references of the job.
     pub(in crate::commands) fn remove_from_git(&self) -> Result<(), CliError> {
-        for left in survey(self.layout, &self.repo, Some(self.job))? {
+        for left in list_worktrees(self.layout, &self.repo, Some(self.job))? {
             if let (WorktreeKind::Worktree, Some(path)) = (left.kind, &left.path) {
                 let branch = left.branch.unwrap_or_default();
                 self.repo.remove_job_worktree(path, &branch, true).map_err(git_error)?;
@@ -241,7 +242,7 @@ impl JobRemoval<'_> {
 }
 
 /// Returns the work that goes with a worktree, a branch or references.
-fn lost_with(left: &WorktreeView) -> Vec<String> {
+fn lost_work_of(left: &WorktreeView) -> Vec<String> {
     let mut lost = Vec::new();
     let place = match (&left.branch, &left.path) {
         (Some(branch), _) => format!("`{branch}`"),
@@ -251,7 +252,7 @@ fn lost_with(left: &WorktreeView) -> Vec<String> {
     if left.unmerged_commits > 0 {
         lost.push(format!(
             "{} on no other branch: {place}",
-            count(left.unmerged_commits, "commit")
+            plural(left.unmerged_commits, "commit")
         ));
     }
     match (left.kind, left.uncommitted_files) {
@@ -263,7 +264,7 @@ fn lost_with(left: &WorktreeView) -> Vec<String> {
             }
         }
         (WorktreeKind::Worktree, Some(files)) => {
-            lost.push(format!("{} not committed: {place}", count(files, "file")));
+            lost.push(format!("{} not committed: {place}", plural(files, "file")));
         }
         (WorktreeKind::Worktree, None) => lost.push(format!("a worktree in use: {place}")),
         (WorktreeKind::Records, _) if left.unmerged_commits == 0 => {
@@ -282,7 +283,7 @@ fn lost_with(left: &WorktreeView) -> Vec<String> {
 }
 
 /// Returns why a job is removed, and what goes with it.
-fn reason(command: &JobsRemoveArgs, lost: &[String]) -> Option<String> {
+fn audit_reason(command: &JobsRemoveArgs, lost: &[String]) -> Option<String> {
     let forced = (!lost.is_empty()).then(|| format!("with --force: {}", lost.join("; ")));
     match (command.reason.clone(), forced) {
         (Some(reason), Some(forced)) => Some(format!("{reason} ({forced})")),
@@ -291,7 +292,11 @@ fn reason(command: &JobsRemoveArgs, lost: &[String]) -> Option<String> {
 }
 
 /// Says which work keeps a job from being removed.
-fn refuse(command: &JobsRemoveArgs, lost: &[String], out: &mut Console) -> Result<Exit, CliError> {
+fn removal_refused(
+    command: &JobsRemoveArgs,
+    lost: &[String],
+    out: &mut Console,
+) -> Result<Exit, CliError> {
     let job = &command.job;
     if command.json {
         let document = json!({

@@ -7,7 +7,7 @@ use prodigy_core::{
     event::{Event, LogRange},
 };
 
-use super::super::events::brief;
+use super::super::events::shorten_line;
 
 /// Something that matters for what is shown.
 pub(super) enum LogEvent<'a> {
@@ -27,24 +27,25 @@ pub(super) enum LogEvent<'a> {
 
 impl<'a> LogEvent<'a> {
     /// Returns what an event means for the output, if it means anything.
-    pub(super) fn of(event: &'a Event) -> Option<Self> {
+    pub(super) fn from_event(event: &'a Event) -> Option<Self> {
         match event {
             Event::StepStarted { step, name, .. } => Some(Self::Began { step, name }),
             Event::StepSkipped { step, .. } => Some(Self::Skipped { step }),
             Event::StepCompleted(done) => {
-                let how = format!("exit {}, {}", done.exit_code, took(done.duration_ms));
+                let how = format!("exit {}, {}", done.exit_code, format_millis(done.duration_ms));
                 let log = done.log.as_ref();
                 Some(Self::Ended { step: &done.step, how, log, is_over: true })
             }
             Event::StepFailed { step, failure, duration_ms, log, .. } => {
                 let code = failure.exit_code.map(|code| format!("exit {code}"));
                 let how = code.unwrap_or_else(|| failure.kind.to_string());
-                let how = format!("{how}, {}", took(*duration_ms));
+                let how = format!("{how}, {}", format_millis(*duration_ms));
                 Some(Self::Ended { step, how, log: log.as_ref(), is_over: false })
             }
             Event::AgentStarted { attempt, .. } => Some(Self::Attempt { number: *attempt }),
             Event::AgentFailed(failed) => {
-                let why = format!("{}: {}", failed.failure.kind, brief(&failed.failure.message));
+                let why =
+                    format!("{}: {}", failed.failure.kind, shorten_line(&failed.failure.message));
                 Some(Self::Failed { number: failed.attempt, why })
             }
             Event::AgentCompleted(done) if !done.has_commits() => Some(Self::Over),
@@ -87,6 +88,6 @@ impl<'a> LogEvent<'a> {
     }
 }
 
-fn took(milliseconds: u64) -> String {
-    duration::show(Duration::from_millis(milliseconds))
+fn format_millis(milliseconds: u64) -> String {
+    duration::format(Duration::from_millis(milliseconds))
 }

@@ -9,7 +9,7 @@ use std::{
 
 use prodigy_core::ids::JobId;
 use prodigy_engine::{
-    process::{LineSplitter, not_kept},
+    process::{LineSplitter, truncated_bytes},
     store::{self, LogFile},
 };
 
@@ -74,7 +74,7 @@ impl<'a> LogPrinter<'a> {
     }
 
     /// Returns a part of a log file with the line behind it that says what was not kept of it.
-    pub(super) fn with_note(path: &Path, part: Range<u64>) -> Range<u64> {
+    pub(super) fn include_truncation_note(path: &Path, part: Range<u64>) -> Range<u64> {
         if part.is_empty() {
             return part;
         }
@@ -91,7 +91,7 @@ impl<'a> LogPrinter<'a> {
         let mut length = 0;
         for line in lines {
             length += line.len() as u64;
-            if not_kept(line).is_some() {
+            if truncated_bytes(line).is_some() {
                 return part.start..part.end + length;
             }
             if line != b"\n" {
@@ -128,7 +128,8 @@ impl<'a> LogPrinter<'a> {
         let mut file = file.take(until - from);
         let shown = match self.transcript.take_if(|_| which == LogFile::Transcript) {
             Some(mut transcript) => {
-                let told = self.tell(path, &mut file, until == u64::MAX, &mut transcript);
+                let told =
+                    self.print_transcript(path, &mut file, until == u64::MAX, &mut transcript);
                 self.transcript = Some(transcript);
                 told
             }
@@ -156,7 +157,7 @@ impl<'a> LogPrinter<'a> {
             if self.unended.is_some_and(|other| other != which) {
                 self.end_line()?;
             }
-            self.out.printed(&piece)?;
+            self.out.program_output(&piece)?;
             self.unended = Some(which).filter(|_| !piece.ends_with(b"\n"));
         }
     }
@@ -164,7 +165,7 @@ impl<'a> LogPrinter<'a> {
     /// Shows what an agent told and returns how much of the file that was.
     ///
     /// If more may come, a line without an end is left for later.
-    fn tell(
+    fn print_transcript(
         &mut self,
         path: &Path,
         file: &mut impl Read,
@@ -184,15 +185,15 @@ impl<'a> LogPrinter<'a> {
             let end = piece.iter().rposition(|byte| *byte == b'\n');
             whole = end.map_or(whole, |end| at + end as u64 + 1);
             at += piece.len() as u64;
-            lines.feed(&piece, |line| shown.extend(transcript.hear(line)));
+            lines.feed(&piece, |line| shown.extend(transcript.push_line(line)));
             self.show(&mut shown)?;
         }
         if !may_grow {
-            lines.finish(|line| shown.extend(transcript.hear(line)));
+            lines.finish(|line| shown.extend(transcript.push_line(line)));
             whole = at;
         }
         if lines.dropped() > 0 {
-            shown.push(TranscriptPrinter::left_out(lines.dropped()));
+            shown.push(TranscriptPrinter::skipped_events_line(lines.dropped()));
         }
         self.show(&mut shown)?;
         Ok(whole)
@@ -210,5 +211,5 @@ impl<'a> LogPrinter<'a> {
 fn unreadable(path: &Path, error: std::io::Error) -> CliError {
     CliError::new(Exit::Failure, format!("cannot read `{}`", path.display()))
         .with_hint("`prodigy doctor` checks the home")
-        .because(error)
+        .with_source(error)
 }

@@ -1,10 +1,10 @@
 //! The transcript of an agent, for people.
 
 use prodigy_core::agent::{QuotaLimit, StreamDialect, StreamEvent, StreamState};
-use prodigy_engine::process::not_kept;
+use prodigy_engine::process::truncated_bytes;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::{output::Style, report::shortened};
+use crate::{output::Style, report::truncate};
 
 /// The widest that text is set: longer lines are hard to read.
 const WIDEST: usize = 100;
@@ -63,141 +63,141 @@ impl TranscriptPrinter {
     }
 
     /// Takes one line of a transcript and returns what is shown of it.
-    pub(super) fn hear(&mut self, line: &[u8]) -> Vec<StyledLine> {
-        if let Some(bytes) = not_kept(line) {
-            self.cut(bytes);
+    pub(super) fn push_line(&mut self, line: &[u8]) -> Vec<StyledLine> {
+        if let Some(bytes) = truncated_bytes(line) {
+            self.mark_truncated(bytes);
             return std::mem::take(&mut self.shown);
         }
-        self.release();
-        let dialect = StreamDialect::of(line).unwrap_or(self.dialect);
+        self.flush_held_line();
+        let dialect = StreamDialect::detect(line).unwrap_or(self.dialect);
         if dialect != self.dialect {
             *self = Self { dialect, heard: StreamState::new(dialect), ..Self::new(self.width) };
         }
-        let unreadable = self.heard.unreadable();
-        for notice in self.heard.hear(line) {
-            self.notice(notice);
+        let unreadable = self.heard.unparsed_lines();
+        for notice in self.heard.handle_line(line) {
+            self.handle_event(notice);
         }
-        if self.heard.unreadable() > unreadable {
+        if self.heard.unparsed_lines() > unreadable {
             let text = String::from_utf8_lossy(line);
             if line.starts_with(b"{") {
                 self.held = Some(text.into_owned());
             } else {
-                self.text(&text);
+                self.push_text(&text);
             }
         }
         std::mem::take(&mut self.shown)
     }
 
     /// Says that the rest was not kept. The half of an event before that tells nobody anything.
-    fn cut(&mut self, bytes: u64) {
+    fn mark_truncated(&mut self, bytes: u64) {
         self.held = None;
         self.is_cut = true;
         let text = format!("cut off at `log_cap`: {bytes} more bytes were not kept");
-        self.aside(Style::Quiet, "… ", &text);
+        self.push_note(Style::Quiet, "… ", &text);
     }
 
     /// Shows a line that was held back.
-    fn release(&mut self) {
+    fn flush_held_line(&mut self) {
         if let Some(held) = self.held.take() {
-            self.text(&held);
+            self.push_text(&held);
         }
     }
 
     /// Returns what is shown when nothing follows.
     pub(super) fn finish(&mut self) -> Vec<StyledLine> {
-        self.release();
-        if self.heard.events() > 0 && !self.heard.is_ended() && !self.is_cut {
-            self.aside(Style::Bad, "✗ ", "it ended without a result");
+        self.flush_held_line();
+        if self.heard.events() > 0 && !self.heard.has_result() && !self.is_cut {
+            self.push_note(Style::Bad, "✗ ", "it ended without a result");
         }
         std::mem::take(&mut self.shown)
     }
 
     /// Returns what is shown of events that are too long to be read.
-    pub(super) fn left_out(events: u64) -> StyledLine {
+    pub(super) fn skipped_events_line(events: u64) -> StyledLine {
         let text = format!("  [{events} too long to be shown; see `--raw`]");
         StyledLine { style: Style::Quiet, text }
     }
 
-    fn notice(&mut self, notice: StreamEvent) {
+    fn handle_event(&mut self, notice: StreamEvent) {
         match notice {
             StreamEvent::Session { id, model, cwd, permission_mode } => {
                 self.cwd = cwd.map(|cwd| format!("{}/", cwd.trim_end_matches('/')));
                 let parts = [Some(format!("session {id}")), model, permission_mode];
                 let parts: Vec<String> = parts.into_iter().flatten().collect();
-                self.aside(Style::Quiet, "", &parts.join(" · "));
+                self.push_note(Style::Quiet, "", &parts.join(" · "));
             }
             StreamEvent::Tool { name, about } => {
-                let about = self.relative(&about);
-                self.aside(Style::Quiet, "› ", &format!("{name}  {about}"));
+                let about = self.relative_to_worktree(&about);
+                self.push_note(Style::Quiet, "› ", &format!("{name}  {about}"));
             }
             StreamEvent::Spoke { text } => {
-                self.speak(&text);
+                self.push_speech(&text);
                 self.spoken = text;
             }
-            StreamEvent::ToolFailed { text } => self.error(&text),
+            StreamEvent::ToolFailed { text } => self.push_error(&text),
             StreamEvent::Usage(_) => {}
             StreamEvent::Retrying { attempt, status, error } => {
                 let status = status.map(|status| format!("{status} ")).unwrap_or_default();
                 let text = format!("request failed, try {attempt}: {status}{error}");
-                self.aside(Style::Bad, "↻ ", &text);
+                self.push_note(Style::Bad, "↻ ", &text);
             }
-            StreamEvent::Limit(limit) => self.limit(&limit),
-            StreamEvent::Utilization { window, share, .. } => self.utilization(window, share),
-            StreamEvent::Ended => self.ended(),
+            StreamEvent::Limit(limit) => self.push_limit(&limit),
+            StreamEvent::Utilization { window, share, .. } => self.push_utilization(window, share),
+            StreamEvent::Ended => self.push_end(),
         }
     }
 
     /// Returns what a tool is used for, without the place of the worktree, which everything is in.
-    fn relative(&self, about: &str) -> String {
+    fn relative_to_worktree(&self, about: &str) -> String {
         self.cwd.as_ref().map_or_else(|| about.to_owned(), |cwd| about.replace(cwd, ""))
     }
 
     /// Shows what the agent said, apart from what it did before.
-    fn speak(&mut self, text: &str) {
+    fn push_speech(&mut self, text: &str) {
         if std::mem::replace(&mut self.has_begun, true) {
             self.shown.push(StyledLine { style: Style::Plain, text: String::new() });
         }
-        self.text(text);
+        self.push_text(text);
     }
 
     /// Shows text with lines broken between words.
-    fn text(&mut self, text: &str) {
+    fn push_text(&mut self, text: &str) {
         let width = self.width.map(|width| width.min(WIDEST));
         for line in text.trim_end().lines() {
-            let lines = width.map_or_else(|| vec![line.to_owned()], |width| broken(line, width));
+            let lines = width.map_or_else(|| vec![line.to_owned()], |width| wrap_line(line, width));
             self.shown
                 .extend(lines.into_iter().map(|text| StyledLine { style: Style::Plain, text }));
         }
     }
 
     /// Shows one line that nobody said.
-    fn aside(&mut self, style: Style, sign: &str, text: &str) {
+    fn push_note(&mut self, style: Style, sign: &str, text: &str) {
         let text = format!("  {sign}{}", text.trim_end());
-        let text = self.width.map_or_else(|| text.clone(), |width| shortened(&text, width));
+        let text = self.width.map_or_else(|| text.clone(), |width| truncate(&text, width));
         self.shown.push(StyledLine { style, text });
         self.has_begun = true;
     }
 
     /// Shows the beginning of what a tool answered that failed.
-    fn error(&mut self, text: &str) {
+    fn push_error(&mut self, text: &str) {
         let mut lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
-        self.aside(Style::Bad, "  ✗ ", lines.next().unwrap_or("it failed"));
+        self.push_note(Style::Bad, "  ✗ ", lines.next().unwrap_or("it failed"));
         for line in lines.by_ref().take(ERROR_LINES - 1) {
-            self.aside(Style::Quiet, "    ", line);
+            self.push_note(Style::Quiet, "    ", line);
         }
         let more = lines.count();
         if more > 0 {
-            self.aside(Style::Quiet, "    ", &format!("… {more} more lines"));
+            self.push_note(Style::Quiet, "    ", &format!("… {more} more lines"));
         }
     }
 
-    fn limit(&mut self, limit: &QuotaLimit) {
+    fn push_limit(&mut self, limit: &QuotaLimit) {
         let until = limit.resets_at.map(|at| format!(", until {at}")).unwrap_or_default();
-        self.aside(Style::Bad, "✗ ", &format!("{}{until}", limit.message));
+        self.push_note(Style::Bad, "✗ ", &format!("{}{until}", limit.message));
     }
 
     /// Shows how far a limit is used up, if that is much and was not shown before.
-    fn utilization(&mut self, window: String, share: f64) {
+    fn push_utilization(&mut self, window: String, share: f64) {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -208,7 +208,7 @@ impl TranscriptPrinter {
         if share < WORTH_A_LINE || known.as_ref().is_some_and(|(_, known)| *known == percent) {
             return;
         }
-        self.aside(Style::Quiet, "", &format!("{percent} % of the limit `{window}` used"));
+        self.push_note(Style::Quiet, "", &format!("{percent} % of the limit `{window}` used"));
         match self.shares.iter_mut().find(|(known, _)| *known == window) {
             Some((_, known)) => *known = percent,
             None => self.shares.push((window, percent)),
@@ -216,56 +216,57 @@ impl TranscriptPrinter {
     }
 
     /// Shows what it came to: what it may not use, the answer if it was not said, and the sums.
-    fn ended(&mut self) {
+    fn push_end(&mut self) {
         let denied = self.heard.denied().skip(self.denied);
-        let denied: Vec<_> =
-            denied.map(|one| format!("{}  {}", one.tool, self.relative(&one.about))).collect();
+        let denied: Vec<_> = denied
+            .map(|one| format!("{}  {}", one.tool, self.relative_to_worktree(&one.about)))
+            .collect();
         self.denied += denied.len();
         for one in denied {
-            self.aside(Style::Bad, "✗ ", &format!("not allowed: {one}"));
+            self.push_note(Style::Bad, "✗ ", &format!("not allowed: {one}"));
         }
         if let Some(answer) = self.heard.answer().map(str::trim)
             && !answer.starts_with(self.spoken.trim_end_matches('…'))
         {
             let answer = answer.to_owned();
-            self.speak(&answer);
+            self.push_speech(&answer);
         }
-        let sums = self.sums();
-        match self.heard.trouble() {
+        let sums = self.usage_summary();
+        match self.heard.error_text() {
             // The program itself says what went wrong as if it were the model.
             Some(trouble) if self.spoken.trim() == trouble.trim() => {
                 let parts = [vec!["ended with this error".to_owned()], sums].concat();
-                self.aside(Style::Bad, "✗ ", &parts.join(" · "));
+                self.push_note(Style::Bad, "✗ ", &parts.join(" · "));
             }
             Some(trouble) => {
                 let trouble = trouble.lines().next().unwrap_or_default().to_owned();
-                self.aside(Style::Bad, "✗ ", &format!("ended: {trouble}"));
-                self.aside(Style::Quiet, "  ", &sums.join(" · "));
+                self.push_note(Style::Bad, "✗ ", &format!("ended: {trouble}"));
+                self.push_note(Style::Quiet, "  ", &sums.join(" · "));
             }
-            None => self.aside(Style::Good, "✓ ", &sums.join(" · ")),
+            None => self.push_note(Style::Good, "✓ ", &sums.join(" · ")),
         }
     }
 
     /// Returns what it took.
-    fn sums(&self) -> Vec<String> {
+    fn usage_summary(&self) -> Vec<String> {
         let turns = self.heard.turns().map(|turns| match turns {
             1 => "1 turn".to_owned(),
             turns => format!("{turns} turns"),
         });
-        let cost = self.heard.cost_usd().filter(|cost| *cost > 0.0).map(dollars);
+        let cost = self.heard.cost_usd().filter(|cost| *cost > 0.0).map(format_usd);
         let tokens = self.heard.usage().total();
-        let tokens = (tokens > 0).then(|| format!("{} tokens", short(tokens)));
+        let tokens = (tokens > 0).then(|| format!("{} tokens", format_compact(tokens)));
         [turns, cost, tokens].into_iter().flatten().collect()
     }
 }
 
 /// Returns an amount of money; small ones with more digits.
-fn dollars(cost: f64) -> String {
+fn format_usd(cost: f64) -> String {
     if cost < 0.1 { format!("${cost:.4}") } else { format!("${cost:.2}") }
 }
 
 /// Returns a large number in a few characters.
-fn short(number: u64) -> String {
+fn format_compact(number: u64) -> String {
     match number {
         0..10_000 => number.to_string(),
         10_000..1_000_000 => format!("{}.{}k", number / 1000, number % 1000 / 100),
@@ -274,7 +275,7 @@ fn short(number: u64) -> String {
 }
 
 /// Returns a line in pieces that fit, broken between words, each as far from the left.
-fn broken(line: &str, width: usize) -> Vec<String> {
+fn wrap_line(line: &str, width: usize) -> Vec<String> {
     if line.width() <= width {
         return vec![line.to_owned()];
     }
@@ -302,8 +303,10 @@ mod tests {
 
     fn shown(width: usize, events: &[Value]) -> String {
         let mut transcript = TranscriptPrinter::new(Some(width));
-        let mut lines: Vec<StyledLine> =
-            events.iter().flat_map(|event| transcript.hear(event.to_string().as_bytes())).collect();
+        let mut lines: Vec<StyledLine> = events
+            .iter()
+            .flat_map(|event| transcript.push_line(event.to_string().as_bytes()))
+            .collect();
         lines.extend(transcript.finish());
         lines.into_iter().map(|line| line.text + "|\n").collect()
     }
@@ -381,7 +384,7 @@ mod tests {
         ];
         let mut transcript = TranscriptPrinter::new(None);
         for event in events {
-            transcript.hear(event.to_string().as_bytes());
+            transcript.push_line(event.to_string().as_bytes());
         }
         assert_eq!(transcript.dialect, StreamDialect::Codex);
         assert_eq!(transcript.spoken, "");
@@ -389,8 +392,9 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let numbers = [0, 9_999, 10_000, 999_999, 1_000_000, 12_345_678].map(short).join(" ");
+        let numbers =
+            [0, 9_999, 10_000, 999_999, 1_000_000, 12_345_678].map(format_compact).join(" ");
         insta::assert_snapshot!(numbers, @"0 9999 10.0k 999.9k 1.0M 12.3M");
-        insta::assert_snapshot!([0.004_21, 0.1, 12.345].map(dollars).join(" "), @"$0.0042 $0.10 $12.35");
+        insta::assert_snapshot!([0.004_21, 0.1, 12.345].map(format_usd).join(" "), @"$0.0042 $0.10 $12.35");
     }
 }

@@ -14,7 +14,7 @@ use prodigy_engine::store::{self, JobLock, Layout, LogFile};
 
 use super::{
     super::{
-        events::{FollowError, brief, is_end},
+        events::{FollowError, is_job_end, shorten_line},
         lookup::job_error,
     },
     happened::LogEvent,
@@ -133,27 +133,27 @@ impl<'a> LogReader<'a> {
     pub(super) fn follow(&mut self) -> Result<(), CliError> {
         let (layout, job) = (self.layout, self.job);
         let mut ended = false;
-        let followed = store::follow(layout, job, |record| {
+        let followed = store::follow_journal(layout, job, |record| {
             if let Some(record) = record {
-                ended = is_end(&record.event);
-                self.take(&record)?;
+                ended = is_job_end(&record.event);
+                self.handle_record(&record)?;
                 return Ok(ControlFlow::Continue(()));
             }
-            self.catch_up()?;
+            self.read_live()?;
             let over = ended || self.is_over || JobLock::holder(layout, job)?.is_none();
             Ok(if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         });
-        followed.map_err(|stopped: FollowError| stopped.for_people(job))
+        followed.map_err(|stopped: FollowError| stopped.into_cli_error(job))
     }
 
-    fn wants(&self, path: &str) -> bool {
+    fn matches_step(&self, path: &str) -> bool {
         self.step.is_none_or(|step| {
             path.strip_prefix(step).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         })
     }
 
     /// Applies a record and shows the output that it refers to.
-    pub(super) fn take(&mut self, record: &EventRecord) -> Result<(), CliError> {
+    pub(super) fn handle_record(&mut self, record: &EventRecord) -> Result<(), CliError> {
         if record.item_id.as_ref() != self.item {
             if self.found.other.is_none() {
                 self.found.other.clone_from(&record.item_id);
@@ -161,10 +161,10 @@ impl<'a> LogReader<'a> {
             return Ok(());
         }
         self.found.item = self.item.is_some();
-        match LogEvent::of(&record.event) {
+        match LogEvent::from_event(&record.event) {
             Some(LogEvent::Began { step, name }) => {
                 self.is_over = false;
-                self.found.step |= self.wants(step);
+                self.found.step |= self.matches_step(step);
                 self.open.retain(|open| open != step);
                 self.open.push(step.to_owned());
                 self.begun += 1;
@@ -252,15 +252,15 @@ impl<'a> LogReader<'a> {
     /// Shows the output of a step that ended, except for what was shown as it was written.
     fn show_one(&mut self, one: &StepOutputRange) -> Result<(), CliError> {
         let slot = one.log.slot;
-        let wanted = self.wants(&one.path);
+        let wanted = self.matches_step(&one.path);
         let announced = self.announced.take_if(|announced| *announced == one.path).is_some();
-        let live = announced || (slot == 0 && self.was_live(one));
+        let live = announced || (slot == 0 && self.is_already_shown(one));
         if wanted && !live {
             self.header(&one.path, &one.name.text, &one.how)?;
         }
         for file in ALL.iter().copied() {
             let path = self.layout.log_file(self.job, self.item, self.attempt, slot, file);
-            let range = LogPrinter::with_note(&path, one.range(file));
+            let range = LogPrinter::include_truncation_note(&path, one.range(file));
             let passed = self.passed.entry((slot, file)).or_default();
             *passed = range.end.max(*passed);
             let parts = match self.live.get_mut(&file) {
@@ -284,14 +284,14 @@ impl<'a> LogReader<'a> {
             self.page.end_step()?;
         }
         if wanted && live {
-            let attempt = self.attempt_shown();
+            let attempt = self.attempt_label();
             self.page.line(format_args!("── {attempt}{} ended: {}", one.path, one.how))?;
         }
         Ok(())
     }
 
     /// Returns whether a step's output, and that there was some, was shown as it was written.
-    fn was_live(&self, one: &StepOutputRange) -> bool {
+    fn is_already_shown(&self, one: &StepOutputRange) -> bool {
         let mut ranges = ALL
             .iter()
             .map(|file| (file, one.range(*file)))
@@ -304,9 +304,9 @@ impl<'a> LogReader<'a> {
     }
 
     /// Shows what the step that is under way has printed so far.
-    pub(super) fn catch_up(&mut self) -> Result<(), CliError> {
+    pub(super) fn read_live(&mut self) -> Result<(), CliError> {
         self.show_ended()?;
-        let Some(path) = self.open.last().filter(|path| self.wants(path)).cloned() else {
+        let Some(path) = self.open.last().filter(|path| self.matches_step(path)).cloned() else {
             return self.page.flush();
         };
         if self.announced.as_ref() != Some(&path) {
@@ -329,14 +329,14 @@ impl<'a> LogReader<'a> {
 
     fn header(&mut self, path: &str, name: &str, ending: &str) -> Result<(), CliError> {
         self.page.begin_step();
-        let name = brief(name);
+        let name = shorten_line(name);
         let space = if name.is_empty() { "" } else { " " };
-        let attempt = self.attempt_shown();
+        let attempt = self.attempt_label();
         self.page.line(format_args!("── {attempt}{path}{space}{name} ({ending})"))
     }
 
     /// Returns which attempt it is, where there can be several.
-    fn attempt_shown(&self) -> String {
+    fn attempt_label(&self) -> String {
         self.item.map(|_| format!("attempt {}, step ", self.attempt)).unwrap_or_default()
     }
 

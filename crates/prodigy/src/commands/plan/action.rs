@@ -5,28 +5,28 @@ use prodigy_core::{
     workflow::{Step, StepAction},
 };
 
-use crate::{output::one_line, report::count};
+use crate::{output::one_line, report::plural};
 
 /// Returns what kind of action a step has, and its text.
 ///
 /// Known values are filled in in a prompt or a path. A command is shown as written, because its
 /// values travel in the environment; only where it is shown for one item are they filled
 /// in, to be read by people.
-pub(super) fn parts<'a>(step: &'a Step, vars: &Vars) -> (&'a str, String) {
+pub(super) fn action_text<'a>(step: &'a Step, vars: &Vars) -> (&'a str, String) {
     match &step.action {
         StepAction::Shell { script, .. } if vars.root("item").is_some() => {
-            ("shell", script.shown(vars))
+            ("shell", script.preview(vars))
         }
         StepAction::Shell { script, .. } => ("shell", script.source().to_owned()),
-        StepAction::Agent { agent, prompt, .. } => (agent.as_str(), prompt.shown(vars)),
-        StepAction::WriteFile { path, .. } => ("write_file", path.shown(vars)),
-        StepAction::Foreach(each) => ("foreach", count(each.steps.len(), "step")),
+        StepAction::Agent { agent, prompt, .. } => (agent.as_str(), prompt.preview(vars)),
+        StepAction::WriteFile { path, .. } => ("write_file", path.preview(vars)),
+        StepAction::Foreach(each) => ("foreach", plural(each.steps.len(), "step")),
     }
 }
 
 /// Returns the action of a step for people, line by line, with the steps inside it.
-pub(super) fn lines(step: &Step, vars: &Vars) -> Vec<String> {
-    let (kind, text) = parts(step, vars);
+pub(super) fn action_lines(step: &Step, vars: &Vars) -> Vec<String> {
+    let (kind, text) = action_text(step, vars);
     let text = format!("{kind}: {text}");
     let mut lines = text.trim_end().lines();
     let first = lines.next().map(str::to_owned);
@@ -38,13 +38,13 @@ pub(super) fn lines(step: &Step, vars: &Vars) -> Vec<String> {
         for (name, value) in vars.roots().filter(|(name, _)| *name != "item") {
             vars_inside.set(name, value.clone());
         }
-        let inside = each.steps.iter().flat_map(|step| named(step, &vars_inside));
+        let inside = each.steps.iter().flat_map(|step| step_lines(step, &vars_inside));
         shown.extend(inside.map(|line| format!("  {line}")));
     }
     shown
 }
 
 /// Returns the name of a step, if it has one, and its action, line by line.
-pub(super) fn named(step: &Step, vars: &Vars) -> Vec<String> {
-    step.name.iter().map(|name| one_line(name)).chain(lines(step, vars)).collect()
+pub(super) fn step_lines(step: &Step, vars: &Vars) -> Vec<String> {
+    step.name.iter().map(|name| one_line(name)).chain(action_lines(step, vars)).collect()
 }

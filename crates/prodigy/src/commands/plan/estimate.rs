@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use prodigy_core::{
     event::{Event, JobStarted},
     ids::JobId,
-    job::{ResourceUsage, UsageTracker, range_of_sum},
+    job::{ResourceUsage, UsageTracker, estimate_sum},
     workflow::Body,
 };
 use prodigy_engine::store::{JournalReader, Layout};
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::super::run::RunRequest;
 use crate::report::{
-    count,
-    money::{brief_number, dollars},
-    roughly,
+    format_estimate,
+    money::{format_compact, format_usd},
+    plural,
 };
 
 /// The most jobs that are looked at, the newest first.
@@ -62,7 +62,7 @@ pub(super) struct RunHistory {
 /// Looks up what a workflow took before.
 pub(super) fn estimate(layout: Option<&Layout>, request: &RunRequest) -> CostEstimate {
     let workflow = &request.file.loaded.workflow;
-    if workflow.agents_needed().is_empty() {
+    if workflow.required_agents().is_empty() {
         return CostEstimate::Free;
     }
     let Some(layout) = layout else { return CostEstimate::NoHistory };
@@ -93,7 +93,7 @@ impl RunHistory {
             let Ok(record) = record else { break };
             if number == 0 {
                 let Event::JobStarted(started) = &record.event else { return };
-                if !is_same(started, request) {
+                if !is_same_workflow(started, request) {
                     return;
                 }
                 rounds = started.rounds.max(1);
@@ -103,7 +103,7 @@ impl RunHistory {
                 break;
             }
         }
-        let own = efforts.own().map(|own| own.of_one(rounds));
+        let own = efforts.job_usage().map(|own| own.per_round(rounds));
         self.own.extend(own);
         self.jobs += u32::from(own.is_some() || self.items.len() > before);
     }
@@ -111,11 +111,11 @@ impl RunHistory {
     /// Returns the range of something over all that is to be done.
     fn range(&self, extent: &PlanSize, of: fn(&ResourceUsage) -> f64) -> Option<(f64, f64)> {
         let rounds = f64::from(extent.rounds);
-        let own = range_of_sum(self.own.iter().map(of), rounds).unwrap_or_default();
+        let own = estimate_sum(self.own.iter().map(of), rounds).unwrap_or_default();
         if self.items.is_empty() {
             return Some(own);
         }
-        let items = range_of_sum(self.items.iter().map(of), f64::from(extent.items?))?;
+        let items = estimate_sum(self.items.iter().map(of), f64::from(extent.items?))?;
         Some((own.0 + items.0, own.1 + items.1))
     }
 
@@ -144,10 +144,10 @@ impl RunHistory {
     }
 
     fn basis(&self) -> String {
-        let jobs = count(self.jobs, "job");
+        let jobs = plural(self.jobs, "job");
         match self.items.len() {
             0 => format!("from {jobs}"),
-            items => format!("from {} of {jobs}", count(items, "item")),
+            items => format!("from {} of {jobs}", plural(items, "item")),
         }
     }
 
@@ -160,14 +160,15 @@ impl RunHistory {
         let is_open = extent.items.is_none() && !self.items.is_empty();
         let one = PlanSize { items: Some(1), at_once: 1, rounds: 0 };
         let (extent, each) = if is_open { (&one, " for each item") } else { (extent, "") };
-        let cost = self.cost(extent).map(|cost| between(cost, &dollars));
+        let cost = self.cost(extent).map(|cost| between(cost, &format_usd));
         let cost = cost.unwrap_or_else(|| "unknown: agents did not say what they cost".to_owned());
         let mut lines = vec![format!("{cost}{each} ({basis})")];
-        let tokens =
-            self.tokens(extent).map(|tokens| between(tokens, &|it| brief_number(whole(it))));
+        let tokens = self
+            .tokens(extent)
+            .map(|tokens| between(tokens, &|it| format_compact(format_whole(it))));
         lines.extend(tokens.map(|tokens| format!("{tokens} tokens{each}")));
         let time = self.duration(extent).map(|(low, high)| {
-            let (low, high) = (roughly(low), roughly(high));
+            let (low, high) = (format_estimate(low), format_estimate(high));
             if low == high {
                 format!("about {low}{each}")
             } else {
@@ -199,7 +200,8 @@ impl CostEstimate {
             Self::NoHistory => Value::Null,
             Self::Known(known) => {
                 let duration = known.duration(extent);
-                let tokens = known.tokens(extent).map(|(low, high)| [whole(low), whole(high)]);
+                let tokens =
+                    known.tokens(extent).map(|(low, high)| [format_whole(low), format_whole(high)]);
                 json!({
                     "cost_usd": range(known.cost(extent)),
                     "tokens": tokens,
@@ -213,7 +215,7 @@ impl CostEstimate {
 }
 
 /// Returns whether a job was one of the workflow: by its name, by its file, or by its text.
-fn is_same(started: &JobStarted, request: &RunRequest) -> bool {
+fn is_same_workflow(started: &JobStarted, request: &RunRequest) -> bool {
     let workflow = &request.file.loaded.workflow;
     let same_name = match (&started.workflow_name, &workflow.name) {
         (Some(was), Some(is)) => was == is,
@@ -229,6 +231,6 @@ fn is_same(started: &JobStarted, request: &RunRequest) -> bool {
 /// Returns a number without its fraction.
 #[expect(clippy::cast_possible_truncation, reason = "more tokens than that nobody can pay for")]
 #[expect(clippy::cast_sign_loss, reason = "nobody uses fewer than no tokens")]
-fn whole(number: f64) -> u64 {
+fn format_whole(number: f64) -> u64 {
     number.max(0.0).round() as u64
 }

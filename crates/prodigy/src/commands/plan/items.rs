@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use prodigy_core::{
-    items::{self, InputFormat, Item, RawItems, Selection, is_path},
+    items::{self, InputFormat, Item, RawItems, Selection, looks_like_path},
     template::Template,
     vars::Vars,
     workflow::{Map, MapInput},
@@ -16,7 +16,7 @@ use super::{
         given_items::{GivenItems, input_file},
         run::RunRequest,
     },
-    action, known,
+    action, known_variables,
 };
 use crate::{error::CliError, exit::Exit, output::Console};
 
@@ -35,7 +35,7 @@ pub(super) enum PlannedItems {
 ///
 /// Nothing is run for that: what a command prints, or what the setup phase is to
 /// write, is not known beforehand.
-pub(super) fn selected(map: &Map, request: &RunRequest) -> Result<PlannedItems, CliError> {
+pub(super) fn select_items(map: &Map, request: &RunRequest) -> Result<PlannedItems, CliError> {
     let root = request.repo.checkout();
     let selection = Selection::from(map);
     let choose = |input: Result<RawItems<'_>, items::Error>, from: &str| {
@@ -45,7 +45,7 @@ pub(super) fn selected(map: &Map, request: &RunRequest) -> Result<PlannedItems, 
         })
     };
     if let Some(GivenItems { input, bytes }) = &request.given {
-        return choose(items::read(bytes, input.kind), &format!("`{}`", input.name));
+        return choose(items::read_items(bytes, input.kind), &format!("`{}`", input.name));
     }
     if let Some(file) = input_file(request)?
         && file.may_be_written
@@ -60,42 +60,43 @@ pub(super) fn selected(map: &Map, request: &RunRequest) -> Result<PlannedItems, 
         }));
     }
     match &map.input {
-        MapInput::Items(values) => choose(RawItems::of_values(values.clone()), "the workflow"),
+        MapInput::Items(values) => choose(RawItems::from_values(values.clone()), "the workflow"),
         MapInput::Command(script) => {
             Ok(PlannedItems::Later(format!("`{}` prints them", script.source())))
         }
         MapInput::Glob(pattern) => {
-            let pattern = rendered(pattern, request)?;
-            let files = super::super::run::matches(&pattern, &request.repo)?;
-            choose(RawItems::of_texts(files), &format!("`{pattern}`"))
+            let pattern = render_parameters(pattern, request)?;
+            let files = super::super::run::matched_files(&pattern, &request.repo)?;
+            choose(RawItems::from_texts(files), &format!("`{pattern}`"))
         }
         MapInput::File(path) | MapInput::Guess(path) => {
-            let path = rendered(path, request)?;
+            let path = render_parameters(path, request)?;
             let file = root.join(&path);
             if fs::metadata(&file).is_ok_and(|found| !found.is_file()) {
                 let message = format!("`{path}` is not a regular file");
                 return Err(CliError::new(Exit::Invalid, message));
             }
             let Ok(bytes) = fs::read(&file) else {
-                if matches!(map.input, MapInput::Guess(_)) && !is_path(&path) {
+                if matches!(map.input, MapInput::Guess(_)) && !looks_like_path(&path) {
                     return Ok(PlannedItems::Later(format!("`{path}` prints them")));
                 }
                 return Ok(PlannedItems::Later(format!("`{path}` is not there yet")));
             };
-            let kind = InputFormat::of_path(Path::new(&path));
-            choose(kind.and_then(|kind| items::read(&bytes, kind)), &format!("`{path}`"))
+            let kind = InputFormat::from_path(Path::new(&path));
+            choose(kind.and_then(|kind| items::read_items(&bytes, kind)), &format!("`{path}`"))
         }
     }
 }
 
 /// Fills in the parameters, which are all that is known before a run.
-fn rendered(text: &Template, request: &RunRequest) -> Result<String, CliError> {
-    text.render(&known(request)).map_err(|error| CliError::new(Exit::Invalid, error.to_string()))
+fn render_parameters(text: &Template, request: &RunRequest) -> Result<String, CliError> {
+    text.render(&known_variables(request))
+        .map_err(|error| CliError::new(Exit::Invalid, error.to_string()))
 }
 
 impl PlannedItems {
     /// Returns how many items there are, if that is known.
-    pub(super) fn number(&self) -> Option<usize> {
+    pub(super) fn count(&self) -> Option<usize> {
         match self {
             Self::Known(chosen) => Some(chosen.len()),
             Self::Later(_) => None,
@@ -132,7 +133,7 @@ impl PlannedItems {
             let mut vars = vars.clone();
             vars.set("item", data(item));
             for step in &map.steps {
-                for line in action::lines(step, &vars) {
+                for line in action::action_lines(step, &vars) {
                     out.line(format_args!("       {line}"))?;
                 }
             }

@@ -6,20 +6,20 @@ use prodigy_core::{
     workflow::{BreakerConfig, ErrorCollection, ErrorPolicy, OnItemFailure, Preserve},
 };
 
-use crate::report::count;
+use crate::report::plural;
 
 /// The most retry delays listed.
 const LISTED: u32 = 5;
 
 /// Returns what becomes of items that fail: one sentence for each rule, in the order of
 /// the questions that a person asks.
-pub(super) fn sentences(policy: &ErrorPolicy) -> Vec<String> {
-    let mut lines = vec![attempts(policy.retry.as_ref()), last(policy)];
+pub(super) fn describe_error_policy(policy: &ErrorPolicy) -> Vec<String> {
+    let mut lines = vec![attempts(policy.retry.as_ref()), describe_exhausted(policy)];
     if !policy.continue_on_failure {
         lines.push("the job stops after the first item that failed".to_owned());
     }
     if let Some(most) = policy.max_failures {
-        lines.push(format!("the job stops at {}", count(most.get(), "failed item")));
+        lines.push(format!("the job stops at {}", plural(most.get(), "failed item")));
     }
     if let Some(share) = policy.failure_threshold {
         let least = policy.min_items;
@@ -52,9 +52,9 @@ fn attempts(retry: Option<&RetryPolicy>) -> String {
     };
     let retries = retry.attempts.get() - 1;
     let wait = |number| {
-        let whole = duration::show(retry.delay(number, 1.0));
+        let whole = duration::format(retry.delay(number, 1.0));
         if retry.jitter {
-            let half = duration::show(retry.delay(number, 0.0));
+            let half = duration::format(retry.delay(number, 0.0));
             return format!("{half} to {whole}");
         }
         whole
@@ -70,7 +70,7 @@ fn attempts(retry: Option<&RetryPolicy>) -> String {
 }
 
 /// Says what becomes of an item whose attempts are used up.
-fn last(policy: &ErrorPolicy) -> String {
+fn describe_exhausted(policy: &ErrorPolicy) -> String {
     match &policy.on_item_failure {
         OnItemFailure::Dlq | OnItemFailure::Retry => {
             "then it goes into the dead letter queue".to_owned()
@@ -81,7 +81,7 @@ fn last(policy: &ErrorPolicy) -> String {
         }
         OnItemFailure::Custom(name) => {
             let steps = policy.handlers.get(name).map_or(0, Vec::len);
-            format!("then the handler `{name}` runs ({})", count(steps, "step"))
+            format!("then the handler `{name}` runs ({})", plural(steps, "step"))
         }
     }
 }
@@ -89,9 +89,9 @@ fn last(policy: &ErrorPolicy) -> String {
 fn breaker(breaker: &BreakerConfig) -> String {
     format!(
         "after {} in a row nothing starts for {}; then up to {} at once, and {} make all start again",
-        count(breaker.failure_threshold.get(), "failure"),
-        duration::show(breaker.timeout),
-        count(breaker.half_open_requests.get(), "trial"),
-        count(breaker.success_threshold.get(), "success").replace("successs", "successes"),
+        plural(breaker.failure_threshold.get(), "failure"),
+        duration::format(breaker.timeout),
+        plural(breaker.half_open_requests.get(), "trial"),
+        plural(breaker.success_threshold.get(), "success").replace("successs", "successes"),
     )
 }

@@ -4,7 +4,7 @@ use prodigy_core::workflow::{Isolation, Map, Step};
 use serde_json::{Value, json};
 
 use super::items::PlannedItems;
-use crate::report::count;
+use crate::report::plural;
 
 /// Where items would be worked on.
 pub(super) struct WorktreePlan<'a> {
@@ -18,7 +18,7 @@ pub(super) struct WorktreePlan<'a> {
 impl<'a> WorktreePlan<'a> {
     /// Works out how many places there are for so many items at once.
     pub(super) fn new(map: &'a Map, chosen: &PlannedItems, at_once: u32) -> Self {
-        let items = chosen.number().map(|items| u32::try_from(items).unwrap_or(u32::MAX));
+        let items = chosen.count().map(|items| u32::try_from(items).unwrap_or(u32::MAX));
         Self { map, at_once, slots: items.map(|items| items.min(at_once)) }
     }
 
@@ -53,7 +53,7 @@ impl<'a> WorktreePlan<'a> {
             parts.push(format!("linked: {}", named(&config.link)));
         }
         if !config.setup.is_empty() {
-            parts.push(format!("{} in each new one", count(config.setup.len(), "step")));
+            parts.push(format!("{} in each new one", plural(config.setup.len(), "step")));
         }
         parts.join(" · ")
     }

@@ -2,7 +2,7 @@
 
 use prodigy_core::{
     audit::AuditAction,
-    replay::approval::{is_meant, is_name_of_digest},
+    replay::approval::{is_digest_prefix, matches_digest},
 };
 use prodigy_engine::{
     audit::AuditTrail,
@@ -49,9 +49,9 @@ pub(super) fn run(
     out: &mut Console,
 ) -> Result<Exit, CliError> {
     let repo = context::repo(None)?;
-    let layout = context::layout(&context::home(args)?, &repo)?;
+    let layout = context::layout(&context::resolve_home(args)?, &repo)?;
     let branch = match &command.branch {
-        Some(branch) if repo.branch(branch).map_err(context::git_error)?.is_none() => {
+        Some(branch) if repo.branch_tip(branch).map_err(context::git_error)?.is_none() => {
             return Err(CliError::new(Exit::Usage, format!("there is no branch `{branch}`")));
         }
         Some(branch) => Some(branch.clone()),
@@ -64,19 +64,19 @@ pub(super) fn run(
         return show(args, command, &waiting, out);
     };
     let digest_hint = "`prodigy policy confirm` shows what waits, and its digest";
-    if !is_name_of_digest(expect) {
+    if !is_digest_prefix(expect) {
         let message = format!("`{expect}` is not a digest");
         return Err(CliError::new(Exit::Usage, message).with_hint(digest_hint));
     }
-    let Some(file) = waiting.iter().find(|file| is_meant(expect, &file.digest())) else {
+    let Some(file) = waiting.iter().find(|file| matches_digest(expect, &file.digest())) else {
         let message = format!("nothing that waits to be confirmed has the digest `{expect}`");
         return Err(CliError::new(Exit::Failure, message).with_hint(digest_hint));
     };
     if ProcessOrigin::of_process().is_automation {
         return Err(automation_error(AuditAction::ConfirmPolicy));
     }
-    let person = context::person(&repo);
-    context::prepared_home(args)?;
+    let person = context::actor(&repo);
+    context::ensure_home(args)?;
     let audit = AuditTrail::open(&layout, &repo).map_err(audit_error)?;
     audit.append(vec![confirmation(file, &person)], clock::now()).map_err(audit_error)?;
     out.line(format_args!("confirmed  {} as {person}", file.path))?;
@@ -94,7 +94,7 @@ fn show(
         out.note("nothing to confirm: no job has changed the policy or its signers last");
         return Ok(Exit::Success);
     }
-    let program = context::program(args);
+    let program = context::self_command(args);
     let branch =
         command.branch.as_ref().map(|name| format!(" --branch {name}")).unwrap_or_default();
     for file in waiting {

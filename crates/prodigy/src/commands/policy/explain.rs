@@ -45,5 +45,5 @@ pub(super) fn run(
         ReplayTriggerArg::Asked => ReplayTrigger::Asked,
         ReplayTriggerArg::Forced => ReplayTrigger::Forced,
     };
-    dlq::explain(args, &command.job, &command.item, asked, command.json, out)
+    dlq::explain_decision(args, &command.job, &command.item, asked, command.json, out)
 }

@@ -14,10 +14,10 @@ use crate::{
     exit::Exit,
     input,
     output::Console,
-    replay_policy::{FILE, here, is_there, refuse_other_ending},
+    replay_policy::{FILE, current_repo_root, exists, refuse_other_ending},
     report::{
-        checked::{DiagnosticFormat, FileCheck, report},
-        count,
+        checked::{DiagnosticFormat, FileCheck, print_file_checks},
+        plural,
     },
     workflow_file,
 };
@@ -43,17 +43,17 @@ pub(super) fn run(command: &PolicyLintArgs, out: &mut Console) -> Result<Exit, C
     let files = if let Some(file) = &command.file {
         vec![(file.clone(), check(file, &file.to_string_lossy()))]
     } else {
-        let root = here()?;
+        let root = current_repo_root()?;
         refuse_other_ending(&root)?;
         let path = root.join(FILE);
-        if is_there(&path) {
+        if exists(&path) {
             vec![(PathBuf::from(FILE), check(&path, FILE))]
         } else {
             out.note(format_args!("there is no {FILE}: the built-in rules hold"));
             Vec::new()
         }
     };
-    report(files, command.format, out)
+    print_file_checks(files, command.format, out)
 }
 
 fn check(path: &Path, shown: &str) -> Result<FileCheck, input::Error> {
@@ -76,7 +76,7 @@ fn unknown_steps(steps: &[(Span, String)], policy: &Path) -> Vec<Diagnostic> {
     }
     let directory = policy.parent().filter(|path| !path.as_os_str().is_empty());
     let repo = Repo::discover(directory.unwrap_or(Path::new(".")));
-    let found = repo.and_then(|repo| Ok((repo.files_like(WORKFLOWS)?, repo)));
+    let found = repo.and_then(|repo| Ok((repo.files_matching(WORKFLOWS)?, repo)));
     let Ok((files, repo)) = found else { return Vec::new() };
     let parsed =
         files.iter().filter_map(|file| workflow_file::parse(&repo.checkout().join(file)).ok());
@@ -102,7 +102,7 @@ fn has_step(workflow: &Workflow, called: &str) -> bool {
         return true;
     }
     let mut is_found = false;
-    workflow.each_step(&mut |step| {
+    workflow.visit_steps(&mut |step| {
         is_found |= step.id.as_deref() == Some(called) || step_label(step) == called;
     });
     is_found
@@ -126,9 +126,9 @@ fn summarize(policy: &ReplayPolicy) -> String {
     let is_builtin = policy.rules.ends_with(&ReplayPolicy::builtin().rules);
     if is_builtin {
         let own = policy.rules.len() - builtin;
-        format!("{}, then the built-in ones", count(own, "rule"))
+        format!("{}, then the built-in ones", plural(own, "rule"))
     } else {
         // The last rule is `defaults`.
-        format!("{} and defaults", count(policy.rules.len() - 1, "rule"))
+        format!("{} and defaults", plural(policy.rules.len() - 1, "rule"))
     }
 }

@@ -13,8 +13,8 @@ use crate::{
     error::CliError,
     exit::Exit,
     output::Console,
-    replay_policy::{self, FILE, here, is_there},
-    report::{count, padded},
+    replay_policy::{self, FILE, current_repo_root, exists},
+    report::{padded, plural},
 };
 
 /// Show the rules that hold here, with every default spelled out
@@ -29,9 +29,9 @@ pub(crate) struct PolicyShowArgs {
 }
 
 pub(super) fn run(command: &PolicyShowArgs, out: &mut Console) -> Result<Exit, CliError> {
-    let root = here()?;
+    let root = current_repo_root()?;
     let policy = replay_policy::load(&root, out)?;
-    let file = is_there(&root.join(FILE)).then_some(FILE);
+    let file = exists(&root.join(FILE)).then_some(FILE);
     let snapshot = policy.snapshot();
     if command.json {
         let document =
@@ -106,18 +106,18 @@ fn matches(matches: &RuleMatch) -> String {
 
 /// Returns what becomes of the entries that match.
 fn outcome(rule: &ReplayRule) -> String {
-    let mut said = vec![rule.action.word().to_owned()];
+    let mut said = vec![rule.action.as_str().to_owned()];
     if rule.action == ReplayAction::CheckThenReplay {
         let clauses = [
             ("absent", rule.on_absent),
             ("committed", rule.on_committed),
             ("partial", rule.on_partial),
         ];
-        said.extend(clauses.iter().map(|(found, action)| format!("{found}: {}", action.word())));
+        said.extend(clauses.iter().map(|(found, action)| format!("{found}: {}", action.as_str())));
     }
-    said.extend(rule.max_replays.map(|most| format!("at most {}", count(most, "replay"))));
+    said.extend(rule.max_replays.map(|most| format!("at most {}", plural(most, "replay"))));
     if rule.backoff != ReplayBackoff::None {
-        said.push(format!("backoff {}", rule.backoff.word()));
+        said.push(format!("backoff {}", rule.backoff.as_str()));
     }
     said.extend(rule.approver_group.as_ref().map(|group| format!("by {group}")));
     said.extend(rule.owner.as_ref().map(|owner| format!("owner {owner}")));
@@ -149,9 +149,9 @@ fn alerts(alerts: &AlertRules) -> Vec<[String; 2]> {
     rows([
         ("growth_per_min", number(alerts.growth_per_min)),
         ("denial_ratio", number(alerts.denial_ratio)),
-        ("unknown_commit_age", alerts.unknown_commit_age.map(duration::show)),
+        ("unknown_commit_age", alerts.unknown_commit_age.map(duration::format)),
         ("unclassified_ratio", number(alerts.unclassified_ratio)),
-        ("oldest", alerts.oldest.map(duration::show)),
+        ("oldest", alerts.oldest.map(duration::format)),
         ("hook", alerts.hook.clone()),
     ])
 }
@@ -163,7 +163,7 @@ fn rows<const N: usize>(rows: [(&str, Option<String>); N]) -> Vec<[String; 2]> {
 /// Returns who may agree, and what it takes.
 fn group(group: &ApproverGroup) -> String {
     let mut said = format!("{} of {}", group.min_approvals, group.members.join(", "));
-    said = format!("{said}; holds for {}", duration::show(group.ttl));
+    said = format!("{said}; holds for {}", duration::format(group.ttl));
     for party in &group.distinct_from {
         said.push_str(match party {
             ReplayRole::Submitter => "; not who started the job",

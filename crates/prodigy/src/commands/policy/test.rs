@@ -11,8 +11,10 @@ use crate::{
     error::CliError,
     exit::Exit,
     output::Console,
-    replay_policy::{self, here, is_there, named_text, own_text, refused},
-    report::count,
+    replay_policy::{
+        self, current_repo_root, exists, invalid_file_error, read_named_file, read_repo_file,
+    },
+    report::plural,
 };
 
 /// Where the cases of a repository stand, from its root.
@@ -39,20 +41,20 @@ pub(crate) struct PolicyTestArgs {
 }
 
 pub(super) fn run(command: &PolicyTestArgs, out: &mut Console) -> Result<Exit, CliError> {
-    let root = here()?;
+    let root = current_repo_root()?;
     let policy = match &command.policy {
         Some(path) => replay_policy::read(path, out)?,
         None => replay_policy::load(&root, out)?,
     };
     let cases = match &command.file {
-        Some(path) => read(&path.to_string_lossy(), &named_text(path)?, out)?,
+        Some(path) => read(&path.to_string_lossy(), &read_named_file(path)?, out)?,
         None => read_own(&root.join(CASES), out)?,
     };
     let now = clock::now();
     let mut failed = 0;
     for case in &cases {
-        let ruling = case.run(&policy, now);
-        if case.expected.is_met(&ruling) {
+        let ruling = case.evaluate(&policy, now);
+        if case.expected.matches(&ruling) {
             out.line(format_args!("ok      {}", case.name))?;
         } else {
             failed += 1;
@@ -61,14 +63,14 @@ pub(super) fn run(command: &PolicyTestArgs, out: &mut Console) -> Result<Exit, C
         }
     }
     let ok = cases.len() - failed;
-    out.line(format_args!("{}: {ok} ok, {failed} failed", count(cases.len(), "case")))?;
+    out.line(format_args!("{}: {ok} ok, {failed} failed", plural(cases.len(), "case")))?;
     Ok(if failed == 0 { Exit::Success } else { Exit::Failure })
 }
 
 /// Reads the cases of the repository.
 fn read_own(path: &Path, out: &mut Console) -> Result<Vec<PolicyCase>, CliError> {
-    if is_there(path) {
-        return read(CASES, &own_text(path, CASES)?, out);
+    if exists(path) {
+        return read(CASES, &read_repo_file(path, CASES)?, out);
     }
     let hint = "`prodigy policy test --help` shows what a case looks like";
     Err(CliError::new(Exit::Usage, format!("there is no file `{CASES}`")).with_hint(hint))
@@ -76,7 +78,7 @@ fn read_own(path: &Path, out: &mut Console) -> Result<Vec<PolicyCase>, CliError>
 
 /// Reads the text of a file of cases.
 fn read(shown: &str, text: &str, out: &mut Console) -> Result<Vec<PolicyCase>, CliError> {
-    PolicyCase::read(shown, text).map_err(|rejected| refused(shown, &rejected, out))
+    PolicyCase::read(shown, text).map_err(|rejected| invalid_file_error(shown, &rejected, out))
 }
 
 /// Tells what was expected of a case, what came out, and why.
@@ -91,10 +93,13 @@ fn explain(
         let said = parts.iter().filter_map(|(key, word)| Some(format!("{key} {}", (*word)?)));
         said.collect::<Vec<_>>().join(", ")
     };
-    let wanted =
-        parts(verdict.map(ReplayVerdict::word), action.map(ReplayAction::word), rule.as_deref());
+    let wanted = parts(
+        verdict.map(ReplayVerdict::as_str),
+        action.map(ReplayAction::as_str),
+        rule.as_deref(),
+    );
     out.line(format_args!("  expected  {wanted}"))?;
-    let (verdict, action) = (ruling.verdict.word(), ruling.action.word());
+    let (verdict, action) = (ruling.verdict.as_str(), ruling.action.as_str());
     let actual = parts(Some(verdict), Some(action), Some(&ruling.rule.name));
     out.line(format_args!("  actual    {actual}"))?;
     for sentence in ruling.explain() {

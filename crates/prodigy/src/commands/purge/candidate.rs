@@ -66,8 +66,8 @@ impl<'a> PurgeCandidate<'a> {
     }
 
     /// Returns the work that would be lost with the job, for people.
-    pub(super) fn work(&self, layout: &Layout, repo: &Repo) -> Result<Vec<String>, CliError> {
-        self.removal(layout, repo).work()
+    pub(super) fn lost_work(&self, layout: &Layout, repo: &Repo) -> Result<Vec<String>, CliError> {
+        self.removal(layout, repo).lost_work()
     }
 
     /// Removes the worktrees, branches and references of the job.
@@ -80,7 +80,7 @@ impl<'a> PurgeCandidate<'a> {
         let job = self.job;
         let failed = |error| job_error(job, error);
         let lock = JobLock::take(layout, job).map_err(failed)?;
-        if store::last_seq(layout, job).map_err(failed)? != self.seq {
+        if store::read_last_seq(layout, job).map_err(failed)? != self.seq {
             let message = format!("job `{job}` was worked on meanwhile");
             return Err(CliError::new(Exit::TryLater, message));
         }
@@ -88,8 +88,8 @@ impl<'a> PurgeCandidate<'a> {
     }
 
     /// Moves on to the last record, past those that deleted entries.
-    pub(super) fn follow(&mut self, layout: &Layout) -> Result<(), store::Error> {
-        self.seq = store::last_seq(layout, self.job)?;
+    pub(super) fn observe(&mut self, layout: &Layout) -> Result<(), store::Error> {
+        self.seq = store::read_last_seq(layout, self.job)?;
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use prodigy_engine::run::{base_environment, parse_env_file};
 use crate::{error::CliError, exit::Exit, input};
 
 /// Returns what steps inherit, with the variables of environment files.
-pub(super) fn environment(files: &[(String, String)]) -> Vec<(OsString, OsString)> {
+pub(super) fn step_environment(files: &[(String, String)]) -> Vec<(OsString, OsString)> {
     let mut env = base_environment(std::env::vars_os());
     for (name, value) in files {
         env.retain(|(have, _)| *have != **name);
@@ -36,7 +36,7 @@ pub(super) fn env_files(
 }
 
 /// Returns `env` with the profile's variables behind it.
-pub(super) fn chosen_env(
+pub(super) fn profile_env(
     workflow: &Workflow,
     profile: Option<&str>,
 ) -> Result<Vec<EnvVar>, CliError> {

@@ -49,7 +49,7 @@ pub(crate) struct SimulateArgs {
     seed: Option<u64>,
 
     /// Let this much more time pass where the job waits and where agents take their time
-    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = parse_speed)]
     speed: f64,
 
     /// Keep the copy and the home of the rehearsal, and say where they are
@@ -65,33 +65,29 @@ pub(crate) struct SimulateArgs {
 }
 
 /// Reads how much faster time passes.
-fn factor(text: &str) -> Result<f64, String> {
+fn parse_speed(text: &str) -> Result<f64, String> {
     let factor = text.parse::<f64>().ok();
     factor
         .filter(|factor| (1.0..=1e9).contains(factor))
         .ok_or_else(|| "a number from 1, such as 60 for a minute in a second".to_owned())
 }
 
-pub(super) fn run(
-    args: &Cli,
-    command: &SimulateArgs,
-    out: &mut Console,
-) -> Result<Exit, CliError> {
+pub(super) fn run(args: &Cli, command: &SimulateArgs, out: &mut Console) -> Result<Exit, CliError> {
     let repo = context::repo(command.task.path.as_deref());
-    let mut request = command.task.request(&command.workflow, repo, out)?;
-    let mut agent = faults(command.faults.as_deref(), out)?;
+    let mut request = command.task.to_request(&command.workflow, repo, out)?;
+    let mut agent = load_faults(command.faults.as_deref(), out)?;
     agent.seed = command.seed.unwrap_or(agent.seed);
-    run::warn(&request.repo, out)?;
+    run::warn_about_checkout(&request.repo, out)?;
     let stage = RehearsalWorkspace::new(&request)?;
     let checkout = request.repo.checkout().to_owned();
     request.repo = stage.repo().clone();
-    stage.belong(&mut request.file.loaded.workflow);
+    stage.set_home_variable(&mut request.file.loaded.workflow);
     request.yes = true;
     request.job = Some(stage.job().clone());
     let rehearsal = Rehearsal { agent, speed: command.speed };
     request.rehearsal = Some(RehearsalRequest { rehearsal, home: stage.home(), checkout });
-    let exit = run::begin(args, request, out)?;
-    let account = RehearsalSummary::of(&stage.layout()?, stage.job())?;
+    let exit = run::start_job(args, request, out)?;
+    let account = RehearsalSummary::from_journal(&stage.layout()?, stage.job())?;
     let kept = if command.keep { Some(stage.keep()) } else { None };
     if command.json {
         let document = account.document(exit, kept.as_deref());
@@ -99,12 +95,12 @@ pub(super) fn run(
     } else {
         account.show(out);
     }
-    close(command, kept.as_deref(), exit, out);
+    print_footer(command, kept.as_deref(), exit, out);
     Ok(exit)
 }
 
 /// Reads the file of faults.
-fn faults(path: Option<&Path>, out: &mut Console) -> Result<SimulatedAgent, CliError> {
+fn load_faults(path: Option<&Path>, out: &mut Console) -> Result<SimulatedAgent, CliError> {
     let Some(path) = path else {
         return Ok(SimulatedAgent { otherwise: Some(Box::default()), ..SimulatedAgent::default() });
     };
@@ -115,19 +111,19 @@ fn faults(path: Option<&Path>, out: &mut Console) -> Result<SimulatedAgent, CliE
     let shown = path.to_string_lossy();
     match read_faults(&shown, &text) {
         Ok(loaded) => Ok(loaded.agent),
-        Err(rejected) => Err(replay_policy::refused(&shown, &rejected, out)),
+        Err(rejected) => Err(replay_policy::invalid_file_error(&shown, &rejected, out)),
     }
 }
 
 /// Says where everything is, and what to type next.
-fn close(command: &SimulateArgs, kept: Option<&Path>, exit: Exit, out: &mut Console) {
+fn print_footer(command: &SimulateArgs, kept: Option<&Path>, exit: Exit, out: &mut Console) {
     match kept {
         Some(place) => {
             out.note(format_args!("kept in {}", place.display()));
         }
         None => out.note(LAST),
     }
-    let workflow = context::quoted(&command.workflow);
+    let workflow = context::shell_quote(&command.workflow);
     if exit == Exit::Success {
         out.note(format_args!("next: prodigy run {workflow}"));
     } else if kept.is_none() {

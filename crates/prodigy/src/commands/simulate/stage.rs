@@ -7,7 +7,7 @@ use prodigy_core::{
     template::Template,
     workflow::{Body, EnvVar, Workflow},
 };
-use prodigy_engine::{git::Repo, run::bring_along, store::Layout};
+use prodigy_engine::{git::Repo, run::copy_worktree_files, store::Layout};
 use tempfile::TempDir;
 
 use super::{RunRequest, context};
@@ -26,16 +26,18 @@ pub(super) struct RehearsalWorkspace {
 impl RehearsalWorkspace {
     /// Makes a copy of the repository with everything that worktrees get from the checkout.
     pub(super) fn new(request: &RunRequest) -> Result<Self, CliError> {
-        let place =
-            tempfile::Builder::new().prefix("prodigy-rehearsal-").tempdir().map_err(broken)?;
+        let place = tempfile::Builder::new()
+            .prefix("prodigy-rehearsal-")
+            .tempdir()
+            .map_err(workspace_error)?;
         let job = JOB.parse().map_err(|error: NameError| {
-            CliError::new(Exit::Failure, "the job cannot be named").because(error)
+            CliError::new(Exit::Failure, "the job cannot be named").with_source(error)
         })?;
         let target = place.path().join(request.repo.name());
         let outside = place.path().join("outside");
         let repo = request.repo.copy_to(&target, &outside).map_err(context::git_error)?;
         if let Body::MapReduce(body) = &request.file.loaded.workflow.body {
-            bring_along(&body.map.worktree, request.repo.checkout(), &target)
+            copy_worktree_files(&body.map.worktree, request.repo.checkout(), &target)
                 .map_err(|failure| CliError::new(Exit::Failure, failure.message))?;
         }
         Ok(Self { place, repo, job })
@@ -62,7 +64,7 @@ impl RehearsalWorkspace {
     }
 
     /// Lets a prodigy that a step starts use this home, too.
-    pub(super) fn belong(&self, workflow: &mut Workflow) {
+    pub(super) fn set_home_variable(&self, workflow: &mut Workflow) {
         let value = Template::literal(self.home().to_string_lossy());
         workflow.env.push(EnvVar { name: "PRODIGY_HOME".to_owned(), value });
     }
@@ -73,6 +75,6 @@ impl RehearsalWorkspace {
     }
 }
 
-fn broken(error: io::Error) -> CliError {
-    CliError::new(Exit::Failure, "the rehearsal cannot be set up").because(error)
+fn workspace_error(error: io::Error) -> CliError {
+    CliError::new(Exit::Failure, "the rehearsal cannot be set up").with_source(error)
 }

@@ -10,8 +10,8 @@ use prodigy_engine::{
 };
 use serde::Serialize;
 
-use super::{items::ItemChecks, outputs::OutputChecks, unkept::unkept};
-use crate::{error::explained, output::one_line, workflow_file};
+use super::{items::ItemChecks, outputs::OutputChecks, unkept::unrecorded_failures};
+use crate::{error::error_chain, output::one_line, workflow_file};
 
 /// The check of the journal's lines.
 pub(super) const JOURNAL: &str = "journal";
@@ -60,7 +60,7 @@ struct JournalCheck<'a> {
 }
 
 /// Makes every check, in the order in which they build on one another.
-pub(super) fn all(layout: &Layout, job: &JobId) -> Result<Vec<IntegrityCheck>, store::Error> {
+pub(super) fn check_job(layout: &Layout, job: &JobId) -> Result<Vec<IntegrityCheck>, store::Error> {
     // The order matters while the job runs: a writer that ends after it was seen may
     // still have torn the last line, and records come before the checkpoint of them.
     let is_live = JobLock::holder(layout, job)?.is_some();
@@ -69,12 +69,12 @@ pub(super) fn all(layout: &Layout, job: &JobId) -> Result<Vec<IntegrityCheck>, s
     let history =
         JournalCheck::read(layout, job, checkpoint.as_ref().ok().and_then(Option::as_ref))?;
     let checkpoint = checkpoint_agrees(&history, checkpoint);
-    let workflow = workflow_is_the_one(&layout.state_dir(job), &history.job);
+    let workflow = workflow_matches(&layout.state_dir(job), &history.job);
     let mut history = history;
     if let Some(started) = &mut history.job.started {
-        started.repository = layout.path_now(&started.repository)?;
+        started.repository = layout.current_path(&started.repository)?;
     }
-    let merge = merge_is_there(&history);
+    let merge = merge_exists(&history);
     let mut findings = vec![
         IntegrityCheck::new(JOURNAL, lines),
         IntegrityCheck::new("history", history.fits),
@@ -89,7 +89,7 @@ pub(super) fn all(layout: &Layout, job: &JobId) -> Result<Vec<IntegrityCheck>, s
         findings.extend(lost.map(|why| IntegrityCheck::new(END, Err(why))));
     }
     if !is_live {
-        findings.extend(unkept(layout, job, &history.job));
+        findings.extend(unrecorded_failures(layout, job, &history.job));
     }
     findings.push(IntegrityCheck::new("merge", merge));
     Ok(findings)
@@ -103,7 +103,7 @@ fn end_is_lost(layout: &Layout, job: &JobId, last: u64) -> Option<String> {
             let ahead = lost_end::described(&witnesses, last);
             Some(format!("the journal lost its end: its last record is {last}, and {ahead}"))
         }
-        Err(error) => Some(explained(&error)),
+        Err(error) => Some(error_chain(&error)),
     }
 }
 
@@ -113,12 +113,12 @@ fn lines(
     job: &JobId,
     is_live: bool,
 ) -> Result<Result<String, String>, store::Error> {
-    let health = match store::inspect(layout, job) {
+    let health = match store::inspect_journal(layout, job) {
         Ok(health) => health,
         Err(error @ store::Error::NoJob { .. }) => return Err(error),
-        Err(error) => return Ok(Err(explained(&error))),
+        Err(error) => return Ok(Err(error_chain(&error))),
     };
-    let records = count(health.records, "record");
+    let records = plural(health.records, "record");
     Ok(match health.damage {
         None => Ok(format!("{records}, each with its number and checksum")),
         Some(JournalDamage { torn: true, .. }) if is_live => {
@@ -160,13 +160,13 @@ impl<'a> JournalCheck<'a> {
                 history.is_whole = false;
                 break;
             }
-            history.outputs.see(&record);
-            history.items.see(&record, &history.job);
+            history.outputs.observe(&record);
+            history.items.observe(&record, &history.job);
             if let (Event::WorktreeMerged { target, .. }, None) = (record.event, record.item_id) {
                 history.target = Some(target);
             }
             if let Some(checkpoint) = checkpoint.filter(|it| it.covers() == history.job.seq) {
-                let difference = checkpoint.disagreement(id, &history.job);
+                let difference = checkpoint.find_mismatch(id, &history.job);
                 history.checkpoint = Some(difference.map_or(Ok(()), Err));
             }
         }
@@ -174,7 +174,7 @@ impl<'a> JournalCheck<'a> {
             history.fits = match history.job.started {
                 Some(_) => Ok(format!(
                     "each of {}{cut} fits the ones before it",
-                    count(history.job.seq, "record")
+                    plural(history.job.seq, "record")
                 )),
                 None => Err("there is no beginning".to_owned()),
             };
@@ -194,7 +194,7 @@ fn checkpoint_agrees(
     let checkpoint = match checkpoint {
         Ok(Some(checkpoint)) => checkpoint,
         Ok(None) => return Ok("there is none, and none is needed".to_owned()),
-        Err(error) => return Err(format!("{}{safe}", explained(&error))),
+        Err(error) => return Err(format!("{}{safe}", error_chain(&error))),
     };
     if !checkpoint.is_readable() {
         return Err(format!("another version of prodigy wrote it{safe}"));
@@ -213,11 +213,11 @@ fn checkpoint_agrees(
 }
 
 /// Checks that the workflow kept with the job is the one that its records name.
-fn workflow_is_the_one(state: &Path, job: &Job) -> Result<String, String> {
+fn workflow_matches(state: &Path, job: &Job) -> Result<String, String> {
     let Some(started) = &job.started else {
         return Err("the journal does not say which one it is".to_owned());
     };
-    let stored = workflow_file::stored(state).map_err(|error| explained(&error))?;
+    let stored = workflow_file::load_stored(state).map_err(|error| error_chain(&error))?;
     let (hash, wanted) = (stored.hash(), &started.workflow_hash);
     if hash == *wanted {
         return Ok(format!("the stored one is the one that was run, {hash}"));
@@ -226,7 +226,7 @@ fn workflow_is_the_one(state: &Path, job: &Job) -> Result<String, String> {
 }
 
 /// Checks that what the job merged is on the branch it was merged into.
-fn merge_is_there(history: &JournalCheck<'_>) -> Result<String, String> {
+fn merge_exists(history: &JournalCheck<'_>) -> Result<String, String> {
     let (Some(commit), Some(target)) = (&history.job.merged, &history.target) else {
         return Ok("the journal tells of none".to_owned());
     };
@@ -236,20 +236,20 @@ fn merge_is_there(history: &JournalCheck<'_>) -> Result<String, String> {
     match contains(path, target, commit) {
         Ok(true) => Ok(format!("`{target}` contains {short}")),
         Ok(false) => Err(format!("`{target}` does not contain {short}")),
-        Err(error) => Err(format!("{} in {}", explained(&error), path.display())),
+        Err(error) => Err(format!("{} in {}", error_chain(&error), path.display())),
     }
 }
 
 /// Returns whether a branch contains a commit.
 fn contains(repository: &Path, branch: &str, commit: &str) -> Result<bool, git::Error> {
     let repo = Repo::discover(repository)?;
-    match repo.branch(branch)? {
+    match repo.branch_tip(branch)? {
         Some(tip) => repo.is_ancestor(commit, &tip),
         None => Err(git::Error::NoSuchCommit { name: format!("refs/heads/{branch}") }),
     }
 }
 
-pub(super) fn count(number: u64, what: &str) -> String {
+pub(super) fn plural(number: u64, what: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{number} {what}{ending}")
 }

@@ -12,8 +12,8 @@ use prodigy_engine::{
     store::{Layout, Spool},
 };
 
-use super::checks::{IntegrityCheck, count};
-use crate::error::explained;
+use super::checks::{IntegrityCheck, plural};
+use crate::error::error_chain;
 
 /// After how many records every single item is counted anew.
 const RECOUNT: u64 = 4096;
@@ -38,7 +38,7 @@ pub(super) struct ItemChecks {
 
 impl ItemChecks {
     /// Takes notice of a record that was just taken in.
-    pub(super) fn see(&mut self, record: &EventRecord, job: &Job) {
+    pub(super) fn observe(&mut self, record: &EventRecord, job: &Job) {
         let Some(map) = &job.map else { return };
         let is_due = record.seq.is_multiple_of(RECOUNT);
         if self.broken.is_none() && !(is_balanced(map) && (!is_due || map.is_conserved())) {
@@ -67,7 +67,7 @@ impl ItemChecks {
     ) -> Vec<IntegrityCheck> {
         let Some(map) = &job.map else { return Vec::new() };
         vec![
-            IntegrityCheck::new("items", self.law(map, job.seq)),
+            IntegrityCheck::new("items", self.conservation(map, job.seq)),
             IntegrityCheck::new("selection", selection(layout, id, map)),
             IntegrityCheck::new("dead letters", Ok(dead_letters(layout, id, map))),
             IntegrityCheck::new("item merges", self.merges(job, target)),
@@ -75,7 +75,7 @@ impl ItemChecks {
     }
 
     /// Checks that every item is accounted for exactly once.
-    fn law(&self, map: &MapState, seq: u64) -> Result<String, String> {
+    fn conservation(&self, map: &MapState, seq: u64) -> Result<String, String> {
         if let Some(broken) = &self.broken {
             return Err(broken.clone());
         }
@@ -90,30 +90,30 @@ impl ItemChecks {
         let repository = job.started.as_ref().map(|started| started.repository.as_str());
         let path = Path::new(repository.unwrap_or_default());
         let target = target.filter(|_| self.was_merged);
-        let found = missing(path, &[Some(branch), target], &self.merged);
-        let number = count(u64::try_from(self.merged.len()).unwrap_or(u64::MAX), "item");
+        let found = missing_commits(path, &[Some(branch), target], &self.merged);
+        let number = plural(u64::try_from(self.merged.len()).unwrap_or(u64::MAX), "item");
         match found {
             Ok(None) => Err(format!("the branch `{branch}` is gone")),
             Ok(Some((tip, 0))) => Ok(format!("`{tip}` contains the commits of {number}")),
             Ok(Some((tip, lost))) => Err(format!(
                 "{} of {number} that were merged are not in `{tip}`",
-                count(u64::try_from(lost).unwrap_or(u64::MAX), "commit")
+                plural(u64::try_from(lost).unwrap_or(u64::MAX), "commit")
             )),
-            Err(error) => Err(format!("{} in {}", explained(&error), path.display())),
+            Err(error) => Err(format!("{} in {}", error_chain(&error), path.display())),
         }
     }
 }
 
 /// Returns the first branch that is there, and how many of the commits it has not.
-fn missing(
+fn missing_commits(
     repository: &Path,
     branches: &[Option<&str>],
     commits: &[String],
 ) -> Result<Option<(String, usize)>, git::Error> {
     let repo = Repo::discover(repository)?;
     for branch in branches.iter().flatten() {
-        if let Some(tip) = repo.branch(branch)? {
-            return Ok(Some(((*branch).to_owned(), repo.missing_from(commits, &tip)?)));
+        if let Some(tip) = repo.branch_tip(branch)? {
+            return Ok(Some(((*branch).to_owned(), repo.count_missing_from(commits, &tip)?)));
         }
     }
     Ok(None)
@@ -123,7 +123,7 @@ fn missing(
 fn is_balanced(map: &MapState) -> bool {
     let queued = u32::try_from(map.items.len()).unwrap_or(u32::MAX);
     let unqueued = map.total.saturating_sub(queued);
-    let known = [map.counts.finished(), map.pending(), map.under_way(), unqueued];
+    let known = [map.counts.finished(), map.pending(), map.in_flight(), unqueued];
     known.iter().map(|number| u64::from(*number)).sum::<u64>() == u64::from(map.total)
 }
 
@@ -138,7 +138,7 @@ fn totals(map: &MapState) -> String {
         (counts.dead_lettered, "in the dead letter queue"),
         (counts.skipped, "skipped"),
         (map.pending(), "waiting"),
-        (map.under_way(), "under way"),
+        (map.in_flight(), "under way"),
     ];
     let parts: Vec<_> = parts.iter().map(|(number, what)| format!("{number} {what}")).collect();
     format!("{} = {}", map.total, parts.join(" + "))
@@ -147,11 +147,11 @@ fn totals(map: &MapState) -> String {
 /// Checks that the items are those that were chosen.
 fn selection(layout: &Layout, id: &JobId, map: &MapState) -> Result<String, String> {
     let path = layout.items_file(id);
-    let spool = Spool::open(&path, &map.sha256).map_err(|error| explained(&error))?;
+    let spool = Spool::open(&path, &map.sha256).map_err(|error| error_chain(&error))?;
     let mut at = 0;
     for (found, known) in spool.ids().zip(&map.items) {
         at += 1;
-        let found = found.map_err(|error| explained(&error))?;
+        let found = found.map_err(|error| error_chain(&error))?;
         if found != known.id {
             let known = &known.id;
             return Err(format!("item {at} is `{found}`, and the journal says `{known}`"));
@@ -161,7 +161,7 @@ fn selection(layout: &Layout, id: &JobId, map: &MapState) -> Result<String, Stri
     if spool.len() != total {
         return Err(format!("{} holds {} items of {total}", path.display(), spool.len()));
     }
-    Ok(format!("{} as they were chosen", count(u64::from(map.total), "item")))
+    Ok(format!("{} as they were chosen", plural(u64::from(map.total), "item")))
 }
 
 /// Says which dead letters have no file: the journal has all that would be in it.
@@ -171,7 +171,7 @@ fn dead_letters(layout: &Layout, id: &JobId, map: &MapState) -> String {
         .filter(|item| !layout.dlq_item(id, &item.id).is_file())
         .map(|item| item.id.as_str())
         .collect();
-    let number = count(u64::from(map.counts.dead_lettered), "dead letter");
+    let number = plural(u64::from(map.counts.dead_lettered), "dead letter");
     if missing.is_empty() {
         return format!("{number}, each with its file");
     }
@@ -224,8 +224,8 @@ mod tests {
     fn items_that_add_up_are_all_accounted_for() {
         let (job, last) = two_items();
         let mut checks = ItemChecks::default();
-        checks.see(&last, &job);
-        let law = checks.law(job.map.as_ref().unwrap(), job.seq);
+        checks.observe(&last, &job);
+        let law = checks.conservation(job.map.as_ref().unwrap(), job.seq);
         assert_snapshot!(law.unwrap(), @"2 = 0 successful + 0 in the dead letter queue + 0 skipped + 2 waiting + 0 under way");
     }
 
@@ -241,8 +241,8 @@ mod tests {
                 map.items.push(map.items[0].clone());
             }
             let mut checks = ItemChecks::default();
-            checks.see(&last, &job);
-            let law = checks.law(job.map.as_ref().unwrap(), 99).unwrap_err();
+            checks.observe(&last, &job);
+            let law = checks.conservation(job.map.as_ref().unwrap(), 99).unwrap_err();
             assert!(law.starts_with("after record 5 they do not add up"), "{law}");
         }
     }
@@ -256,9 +256,9 @@ mod tests {
         map.counts.successful += 1;
         map.items.push(map.items[0].clone());
         let mut checks = ItemChecks::default();
-        checks.see(&last, &job);
+        checks.observe(&last, &job);
         assert_eq!(checks.broken, None);
-        let law = checks.law(job.map.as_ref().unwrap(), 99).unwrap_err();
+        let law = checks.conservation(job.map.as_ref().unwrap(), 99).unwrap_err();
         assert_snapshot!(law, @"after record 99 they do not add up to 3: 3 = 1 successful + 0 in the dead letter queue + 0 skipped + 2 waiting + 0 under way");
     }
 }

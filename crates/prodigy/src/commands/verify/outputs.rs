@@ -9,7 +9,7 @@ use prodigy_core::{
 };
 use prodigy_engine::store::{Layout, LogFile, PurgeKind, PurgeRecord};
 
-use super::checks::count;
+use super::checks::plural;
 
 /// Looks at log files while records are read, so that many records need no memory.
 pub(super) struct OutputChecks<'a> {
@@ -33,7 +33,7 @@ impl<'a> OutputChecks<'a> {
     }
 
     /// Takes notice of a record.
-    pub(super) fn see(&mut self, record: &EventRecord) {
+    pub(super) fn observe(&mut self, record: &EventRecord) {
         let item = record.item_id.as_ref();
         let (step, log) = match &record.event {
             Event::StepCompleted(step) => (&step.step, &step.log),
@@ -128,9 +128,10 @@ impl<'a> OutputChecks<'a> {
                 Ok(format!("they were purged at {at}"))
             }
             Some(wrong) => Err(wrong),
-            None => {
-                Ok(format!("{} of finished steps, all in their files", count(self.found, "output")))
-            }
+            None => Ok(format!(
+                "{} of finished steps, all in their files",
+                plural(self.found, "output")
+            )),
         }
     }
 }

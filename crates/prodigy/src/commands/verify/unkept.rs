@@ -13,7 +13,11 @@ use super::checks::IntegrityCheck;
 
 /// Finds the items that failed while no record says what they left, although an agent's worktree
 /// is still on their branch; `None` if there is none.
-pub(super) fn unkept(layout: &Layout, id: &JobId, job: &Job) -> Option<IntegrityCheck> {
+pub(super) fn unrecorded_failures(
+    layout: &Layout,
+    id: &JobId,
+    job: &Job,
+) -> Option<IntegrityCheck> {
     let map = job.map.as_ref()?;
     let mut items = Vec::new();
     for entry in fs::read_dir(layout.worktrees_dir(id)).ok()?.flatten() {

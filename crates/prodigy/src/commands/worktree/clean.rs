@@ -12,8 +12,8 @@ use prodigy_engine::{
 };
 
 use super::{
-    ls::{place, work},
-    survey::{WorktreeKind, WorktreeView, survey},
+    ls::{location, unmerged_work},
+    survey::{WorktreeKind, WorktreeView, list_worktrees},
 };
 use crate::{
     cli::Cli,
@@ -64,17 +64,17 @@ pub(super) fn run(
     command: &WorktreeCleanArgs,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let home = context::home(args)?;
+    let home = context::resolve_home(args)?;
     let repo = context::repo(None)?;
     let layout = context::layout(&home, &repo)?;
-    let left = survey(&layout, &repo, command.job.as_ref())?;
+    let left = list_worktrees(&layout, &repo, command.job.as_ref())?;
     if let (Some(job), true) = (&command.job, left.is_empty()) {
         return Err(CliError::new(Exit::Usage, format!("job `{job}` has no worktree"))
             .with_hint("`prodigy worktree ls` lists what there is"));
     }
     let (mut to_remove, mut kept, mut forced) = (Vec::new(), Vec::new(), 0);
     for left in &left {
-        match verdict(left) {
+        match clean_decision(left) {
             CleanDecision::Remove => to_remove.push(left),
             CleanDecision::Force(reason) => {
                 forced += 1;
@@ -88,12 +88,12 @@ pub(super) fn run(
     }
     for left in to_remove {
         if command.dry_run {
-            out.line(format_args!("would remove  {}", name(left)))?;
+            out.line(format_args!("would remove  {}", display_name(left)))?;
             continue;
         }
         match remove(&layout, &repo, left) {
             Ok(note) => {
-                out.line(format_args!("removed  {}", name(left)))?;
+                out.line(format_args!("removed  {}", display_name(left)))?;
                 if let Some(note) = note {
                     out.note(note);
                 }
@@ -103,7 +103,7 @@ pub(super) fn run(
         }
     }
     for (left, reason) in &kept {
-        out.note(format_args!("kept  {}: {reason}", name(left)));
+        out.note(format_args!("kept  {}: {reason}", display_name(left)));
     }
     if forced > 0 && !command.force {
         out.note("`--force` removes worktrees all the same; commits stay on their branches");
@@ -113,7 +113,7 @@ pub(super) fn run(
 }
 
 /// Decides what is to become of a worktree.
-fn verdict(left: &WorktreeView) -> CleanDecision {
+fn clean_decision(left: &WorktreeView) -> CleanDecision {
     let is_lossless = left.unmerged_commits == 0 && left.uncommitted_files == Some(0);
     let resumable = left.status.filter(|status| status.is_resumable());
     let resumable = resumable.map(|status| format!("its job is {status} and can be resumed"));
@@ -126,11 +126,17 @@ fn verdict(left: &WorktreeView) -> CleanDecision {
         (WorktreeKind::Branch | WorktreeKind::Records, Some(reason)) => CleanDecision::Keep(reason),
         (WorktreeKind::Branch, None) if !is_lossless => {
             let branch = left.branch.as_deref().unwrap_or_default();
-            CleanDecision::Keep(format!("{}; `git branch -D {branch}` drops it", work(left)))
+            CleanDecision::Keep(format!(
+                "{}; `git branch -D {branch}` drops it",
+                unmerged_work(left)
+            ))
         }
         (WorktreeKind::Records, None) if !is_lossless => {
             let first = left.references.first().map(String::as_str).unwrap_or_default();
-            CleanDecision::Keep(format!("{}; `git update-ref -d {first}` drops one", work(left)))
+            CleanDecision::Keep(format!(
+                "{}; `git update-ref -d {first}` drops one",
+                unmerged_work(left)
+            ))
         }
         (WorktreeKind::Records, None) => {
             CleanDecision::Force("nothing else has what they hold".to_owned())
@@ -144,7 +150,7 @@ fn verdict(left: &WorktreeView) -> CleanDecision {
             CleanDecision::Remove
         }
         (WorktreeKind::Worktree | WorktreeKind::Other | WorktreeKind::Branch, None) => {
-            CleanDecision::Force(work(left))
+            CleanDecision::Force(unmerged_work(left))
         }
     }
 }
@@ -182,7 +188,7 @@ fn remove(
         WorktreeKind::Worktree => {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let reference = format!("refs/prodigy/{}/failed/{name}", left.job);
-            let loose = repo.name_loose_commits(&path, &reference);
+            let loose = repo.preserve_unreachable(&path, &reference);
             named = loose.map_err(|error| failed(git_error(error)))?;
             repo.remove_job_worktree(&path, &branch, keep_branch)
         }
@@ -194,7 +200,7 @@ fn remove(
         WorktreeKind::Trash if !path.exists() => repo.remove_job_worktree(&path, "", true),
         WorktreeKind::Trash | WorktreeKind::Other => {
             let message = format!("cannot remove `{}`", path.display());
-            let error = |error| failed(CliError::new(Exit::Failure, message).because(error));
+            let error = |error| failed(CliError::new(Exit::Failure, message).with_source(error));
             fs::remove_dir_all(&path).map_err(error)?;
             Ok(())
         }
@@ -203,7 +209,7 @@ fn remove(
     // It goes with the last worktree; what else is in it keeps it.
     fs::remove_dir(&directory).ok();
     let is_left = !branch.is_empty()
-        && repo.branch(&branch).map_err(|error| failed(git_error(error)))?.is_some();
+        && repo.branch_tip(&branch).map_err(|error| failed(git_error(error)))?.is_some();
     let is_left = is_left.then(|| format!("the branch `{branch}` stays"));
     Ok(named.map(|name| format!("its commits are kept as `{name}`")).or(is_left))
 }
@@ -227,9 +233,9 @@ fn confirm(count: usize, out: &mut Console) -> Result<(), CliError> {
 }
 
 /// Names a worktree or branch.
-fn name(left: &WorktreeView) -> String {
+fn display_name(left: &WorktreeView) -> String {
     match &left.path {
         Some(path) => path.display().to_string(),
-        None => place(left),
+        None => location(left),
     }
 }

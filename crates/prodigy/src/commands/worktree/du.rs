@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::survey::{ByteSize, survey};
+use super::survey::{ByteSize, list_worktrees};
 use crate::{cli::Cli, commands::context, error::CliError, exit::Exit, output::Console};
 
 /// Show what the worktrees of this repository's jobs take on disk
@@ -20,10 +20,10 @@ pub(super) fn run(
     command: &WorktreeDuArgs,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let home = context::home(args)?;
+    let home = context::resolve_home(args)?;
     let repo = context::repo(None)?;
     let mut jobs: BTreeMap<String, u64> = BTreeMap::new();
-    for left in survey(&context::layout(&home, &repo)?, &repo, None)? {
+    for left in list_worktrees(&context::layout(&home, &repo)?, &repo, None)? {
         if left.path.is_some() {
             *jobs.entry(left.job.into()).or_default() += left.bytes;
         }

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::survey::{ByteSize, WorktreeKind, WorktreeView, survey};
+use super::survey::{ByteSize, WorktreeKind, WorktreeView, list_worktrees};
 use crate::{
-    cli::Cli, commands::context, error::CliError, exit::Exit, output::Console, report::count,
+    cli::Cli, commands::context, error::CliError, exit::Exit, output::Console, report::plural,
 };
 
 /// List the worktrees of this repository's jobs
@@ -24,9 +24,9 @@ pub(super) fn run(
     command: &WorktreeListArgs,
     out: &mut Console,
 ) -> Result<Exit, CliError> {
-    let home = context::home(args)?;
+    let home = context::resolve_home(args)?;
     let repo = context::repo(None)?;
-    let left = survey(&context::layout(&home, &repo)?, &repo, None)?;
+    let left = list_worktrees(&context::layout(&home, &repo)?, &repo, None)?;
     if command.json {
         let document = json!({ "schema_version": 1, "worktrees": left });
         out.raw(format!("{document:#}\n").as_bytes())?;
@@ -41,13 +41,13 @@ pub(super) fn run(
 
 fn describe(left: &WorktreeView) -> String {
     let status = left.status.map_or("no journal".to_owned(), |status| status.to_string());
-    let place = place(left);
+    let place = location(left);
     let size = ByteSize(left.bytes).to_string();
-    format!("{status:<23}  {:<33}  {size:>10}  {place}", work(left))
+    format!("{status:<23}  {:<33}  {size:>10}  {place}", unmerged_work(left))
 }
 
 /// Says where it is.
-pub(super) fn place(left: &WorktreeView) -> String {
+pub(super) fn location(left: &WorktreeView) -> String {
     let first = left.references.first().map(String::as_str).unwrap_or_default();
     match (&left.path, &left.branch, left.references.len()) {
         (Some(path), ..) => path.display().to_string(),
@@ -58,7 +58,7 @@ pub(super) fn place(left: &WorktreeView) -> String {
 }
 
 /// Says what of a job's work is nowhere else.
-pub(super) fn work(left: &WorktreeView) -> String {
+pub(super) fn unmerged_work(left: &WorktreeView) -> String {
     let mut parts = Vec::new();
     match left.unmerged_commits {
         0 => {}
@@ -73,7 +73,7 @@ pub(super) fn work(left: &WorktreeView) -> String {
         None => parts.push("not a worktree".to_owned()),
     }
     if left.kind == WorktreeKind::Records {
-        parts.push(count(left.references.len(), "record"));
+        parts.push(plural(left.references.len(), "record"));
     }
     if left.kind == WorktreeKind::Trash {
         parts.push("half removed".to_owned());

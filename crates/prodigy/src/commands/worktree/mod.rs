@@ -6,7 +6,7 @@ mod ls;
 mod references;
 mod survey;
 
-pub(crate) use survey::{ByteSize, WorktreeKind, WorktreeView, survey};
+pub(crate) use survey::{ByteSize, WorktreeKind, WorktreeView, list_worktrees};
 
 use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
 

@@ -12,7 +12,7 @@ use super::survey::{WorktreeKind, WorktreeView, status};
 use crate::{commands::context::git_error, error::CliError};
 
 /// Returns the references that this repository's jobs, or one of them, left behind.
-pub(super) fn survey(
+pub(super) fn list_references(
     layout: &Layout,
     repo: &Repo,
     only: Option<&JobId>,
@@ -43,14 +43,14 @@ pub(super) fn survey(
         // As long as there is a branch, the snapshot belongs to it, and goes with it.
         let is_needed = status
             .is_some_and(|status| status == JobStatus::Running || status.is_resumable())
-            || repo.branch(&format!("prodigy/{job}/job")).map_err(git_error)?.is_some();
+            || repo.branch_tip(&format!("prodigy/{job}/job")).map_err(git_error)?.is_some();
         if !snapshots.is_empty() && !is_needed {
             left.push(leftover(WorktreeKind::Snapshot, 0, snapshots));
         }
-        let ahead = ahead(repo, &records)?;
+        let ahead = commits_ahead(repo, &records)?;
         let is_ahead = |one: &JobReference| ahead.contains(&one.parent);
         let (with, without): (Vec<_>, Vec<_>) = records.into_iter().partition(is_ahead);
-        let unmerged = repo.unmerged_commits(&ahead).map_err(git_error)?;
+        let unmerged = repo.count_unmerged_commits(&ahead).map_err(git_error)?;
         for (unmerged, group) in [(0, without), (unmerged, with)] {
             if !group.is_empty() {
                 left.push(leftover(WorktreeKind::Records, unmerged, group));
@@ -61,12 +61,12 @@ pub(super) fn survey(
 }
 
 /// Returns the commits that records stand on and that are nowhere else, or have ancestors that are.
-fn ahead(repo: &Repo, records: &[JobReference]) -> Result<Vec<String>, CliError> {
+fn commits_ahead(repo: &Repo, records: &[JobReference]) -> Result<Vec<String>, CliError> {
     // Many records stand on few commits.
     let parents: BTreeSet<&String> = records.iter().map(|one| &one.parent).collect();
     let mut ahead = Vec::new();
     for parent in parents {
-        if repo.unmerged_commits(std::slice::from_ref(parent)).map_err(git_error)? > 0 {
+        if repo.count_unmerged_commits(std::slice::from_ref(parent)).map_err(git_error)? > 0 {
             ahead.push(parent.clone());
         }
     }

@@ -87,7 +87,7 @@ impl fmt::Display for ByteSize {
 }
 
 /// Returns everything that this repository's jobs, or one of them, left behind.
-pub(crate) fn survey(
+pub(crate) fn list_worktrees(
     layout: &Layout,
     repo: &Repo,
     only: Option<&JobId>,
@@ -100,17 +100,17 @@ pub(crate) fn survey(
         }
         let (status, directory) = (status(layout, &job)?, layout.worktrees_dir(&job));
         for path in directories(&directory)? {
-            left.push(look(repo, &worktrees, &job, status, path)?);
+            left.push(inspect_directory(repo, &worktrees, &job, status, path)?);
         }
         let real = directory.canonicalize().unwrap_or_else(|_| directory.clone());
         let gone = worktrees.iter().filter(|tree| tree.is_gone && tree.path.starts_with(&real));
         let gone = gone.filter(|tree| !tree.path.exists()).filter_map(|tree| tree.path.file_name());
-        left.extend(gone.map(|name| trash(&job, status, directory.join(name))));
+        left.extend(gone.map(|name| trash_entry(&job, status, directory.join(name))));
     }
     for (job, path) in git_directories(repo)? {
         let status = status(layout, &job)?;
         if status != Some(JobStatus::Running) && only.is_none_or(|only| *only == job) {
-            left.push(trash(&job, status, path));
+            left.push(trash_entry(&job, status, path));
         }
     }
     for branch in repo.job_branches().map_err(git_error)? {
@@ -125,7 +125,7 @@ pub(crate) fn survey(
         let tip = format!("refs/heads/{branch}");
         left.push(WorktreeView {
             status: status(layout, &job)?,
-            unmerged_commits: repo.unmerged(&[&tip]).map_err(git_error)?,
+            unmerged_commits: repo.count_unmerged(&[&tip]).map_err(git_error)?,
             uncommitted_files: Some(0),
             bytes: 0,
             path: None,
@@ -135,12 +135,12 @@ pub(crate) fn survey(
             job,
         });
     }
-    left.extend(references::survey(layout, repo, only)?);
+    left.extend(references::list_references(layout, repo, only)?);
     Ok(left)
 }
 
 /// Looks at one directory of a job.
-fn look(
+fn inspect_directory(
     repo: &Repo,
     worktrees: &[WorktreeInfo],
     job: &JobId,
@@ -149,7 +149,7 @@ fn look(
 ) -> Result<WorktreeView, CliError> {
     let real = path.canonicalize().unwrap_or_else(|_| path.clone());
     let Some(worktree) = worktrees.iter().find(|worktree| worktree.path == real) else {
-        let left = trash(job, status, path);
+        let left = trash_entry(job, status, path);
         let is_trash = left.path.as_deref().and_then(Path::file_name).is_some_and(is_hidden);
         return Ok(if is_trash {
             left
@@ -166,7 +166,7 @@ fn look(
     let is_born = worktree.head.chars().any(|digit| digit != '0');
     let mut tips: Vec<&str> = is_born.then_some(worktree.head.as_str()).into_iter().collect();
     // An agent may have checked out something else; what is on the branch counts too.
-    if worktree.branch.is_none() && repo.commit(&own).is_ok() {
+    if worktree.branch.is_none() && repo.resolve_commit(&own).is_ok() {
         tips.push(&own);
     }
     let branch = worktree.branch.clone().unwrap_or_else(|| format!("prodigy/{job}/{name}"));
@@ -176,11 +176,11 @@ fn look(
         Some(JobStatus::Running) => None,
         Some(_) | None => repo.find_job_worktree(&real, &branch).map_err(git_error)?,
     };
-    let uncommitted = tree.map(|tree| tree.has_uncommitted()).transpose().map_err(git_error)?;
+    let uncommitted = tree.map(|tree| tree.uncommitted_paths()).transpose().map_err(git_error)?;
     Ok(WorktreeView {
         job: job.clone(),
         status,
-        unmerged_commits: repo.unmerged(&tips).map_err(git_error)?,
+        unmerged_commits: repo.count_unmerged(&tips).map_err(git_error)?,
         uncommitted_files: uncommitted.map(|files| files.len()),
         bytes,
         path: Some(path),
@@ -191,7 +191,7 @@ fn look(
 }
 
 /// Makes the entry of something that a killed process was removing.
-fn trash(job: &JobId, status: Option<JobStatus>, path: PathBuf) -> WorktreeView {
+fn trash_entry(job: &JobId, status: Option<JobStatus>, path: PathBuf) -> WorktreeView {
     WorktreeView {
         job: job.clone(),
         status,
@@ -253,7 +253,7 @@ fn directories(path: &Path) -> Result<Vec<PathBuf>, CliError> {
         return Ok(Vec::new());
     }
     let failed = |error| {
-        CliError::new(Exit::Failure, format!("cannot read `{}`", path.display())).because(error)
+        CliError::new(Exit::Failure, format!("cannot read `{}`", path.display())).with_source(error)
     };
     let mut found = Vec::new();
     for entry in fs::read_dir(path).map_err(failed)? {

@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use prodigy_engine::process::{JOB_MARKER, StopToken, SupervisorClient, end_marked};
+use prodigy_engine::process::{JOB_MARKER, StopToken, SupervisorClient, kill_job_processes};
 
-use super::{SupervisorFixture, LONG, PRODIGY, eventually, mark, marked, sh};
+use super::{LONG, PRODIGY, SupervisorFixture, eventually, mark, marked, sh};
 
 /// A step that resists in every way: it ignores the request, and so does its daemon.
 ///
@@ -122,7 +122,7 @@ fn leftovers_of_a_job_are_ended_after_its_supervisors_had_their_chance() {
         .unwrap();
     client.kill().unwrap();
     client.wait().unwrap();
-    let ended = end_marked(Path::new(&job), Duration::from_millis(300));
+    let ended = kill_job_processes(Path::new(&job), Duration::from_millis(300));
     stray.wait().unwrap();
     assert!(other.try_wait().unwrap().is_none(), "a process of another job was ended");
     other.kill().unwrap();

@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use prodigy_engine::process::ProcessStatus;
 use prodigy_testkit::TestEnv;
 
-use super::{SupervisorFixture, PRODIGY, text};
+use super::{PRODIGY, SupervisorFixture, text};
 
 #[tokio::test]
 async fn output_and_status_come_back() {

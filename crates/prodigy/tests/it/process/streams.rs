@@ -14,7 +14,7 @@ use prodigy_engine::process::{
 };
 
 use super::{
-    SupervisorFixture, LONG, PRODIGY,
+    LONG, PRODIGY, SupervisorFixture,
     clients::{self, PROMISE},
     eventually, mark, marked, sh, text,
 };
@@ -36,7 +36,7 @@ async fn listen(
     let mut heard = Vec::new();
     let ended = bench
         .supervisor
-        .listen(launch, &StopToken::new(), &mut |piece| {
+        .run_streaming(launch, &StopToken::new(), &mut |piece| {
             heard.extend_from_slice(piece);
             if is_enough(text(&heard)) {
                 ControlFlow::Break(Duration::ZERO)
@@ -163,7 +163,7 @@ async fn a_slow_listener_holds_the_program_up_and_loses_nothing() {
     let (mut heard, mut was_done_at_first) = (0, None);
     let ended = bench
         .supervisor
-        .listen(&launch, &StopToken::new(), &mut |piece| {
+        .run_streaming(&launch, &StopToken::new(), &mut |piece| {
             if heard == 0 {
                 std::thread::sleep(3 * SHORT);
                 was_done_at_first = Some(done.exists());
@@ -205,7 +205,7 @@ async fn a_flood_drowns_neither_a_stop_nor_others_on_the_same_thread() {
     };
     let ended = tokio::select! {
         biased;
-        ended = bench.supervisor.listen(&launch, &stop, &mut listener) => ended.unwrap(),
+        ended = bench.supervisor.run_streaming(&launch, &stop, &mut listener) => ended.unwrap(),
         () = others => unreachable!(),
     };
     assert_eq!(ended.ended_by, Some(TerminationReason::Stop));
@@ -226,7 +226,7 @@ async fn a_flood_of_lines_costs_no_memory() {
     let (mut lines, mut count) = (LineSplitter::default(), 0);
     let ended = bench
         .supervisor
-        .listen(&launch, &StopToken::new(), &mut |piece| {
+        .run_streaming(&launch, &StopToken::new(), &mut |piece| {
             lines.feed(piece, |line| count += u64::from(line.len() == 1023));
             ControlFlow::Continue(())
         })
@@ -271,7 +271,7 @@ async fn the_listener_of_other_tests() {
         while :; do echo something; done";
     let launch = Launch { stream: true, ..sh(script, &directory, &mark) };
     supervisor
-        .listen(&launch, &StopToken::new(), &mut |_| {
+        .run_streaming(&launch, &StopToken::new(), &mut |_| {
             fs::write(directory.join("heard"), "").unwrap();
             if is_stuck {
                 std::thread::sleep(LONG);

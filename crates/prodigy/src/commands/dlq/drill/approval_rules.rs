@@ -4,7 +4,7 @@ use std::fs;
 
 use super::{
     findings::DrillReport,
-    scenarios::{DrillScenario, RETRY, agree_and_replay, approve, ask, begin, end},
+    scenarios::{DrillScenario, RETRY, approve, approve_and_replay, begin, end, request_approval},
     stage::{DrillWorkspace, JOB},
     texts::{self, DENIED, ITEM, InjectedFault},
 };
@@ -42,85 +42,93 @@ pub(super) const SCENARIOS: &[DrillScenario] = &[
 ];
 
 /// Runs the job whose item has to be agreed to.
-fn denied(stage: &mut DrillWorkspace) -> Result<(), CliError> {
+fn run_denied_job(stage: &mut DrillWorkspace) -> Result<(), CliError> {
     begin(stage, InjectedFault { before: DENIED, ..InjectedFault::default() }, "30m")?;
     Ok(())
 }
 
 fn no_members(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
-    denied(stage)?;
+    run_denied_job(stage)?;
     let policy = texts::policy("30m", 2);
     let members = "    members: [ben@example.com, carol@example.com]\n";
     stage.write(POLICY, &policy.replace(members, ""))?;
     stage.commit()?;
     let waits = stage.prodigy("ben", RETRY)?;
-    findings.see("replay waits", Exit::AwaitingApproval.code(), waits.code);
+    findings.expect("replay waits", Exit::AwaitingApproval.code(), waits.code);
     let (code, text) = approve(stage, "carol", &format!("sha256:{}", "0".repeat(64)))?;
-    findings.see("nobody may agree", true, text.contains("no_members"));
-    findings.see("approval is refused", Exit::Failure.code(), code);
-    findings.see("effects so far", 0, stage.effects()?);
+    findings.expect("nobody may agree", true, text.contains("no_members"));
+    findings.expect("approval is refused", Exit::Failure.code(), code);
+    findings.expect("effects so far", 0, stage.effects()?);
     stage.write(POLICY, &policy)?;
     stage.commit()?;
-    agree_and_replay(stage, findings)
+    approve_and_replay(stage, findings)
 }
 
 fn uncommitted_policy(
     stage: &mut DrillWorkspace,
     findings: &mut DrillReport,
 ) -> Result<(), CliError> {
-    denied(stage)?;
+    run_denied_job(stage)?;
     let policy = texts::policy("30m", 2);
-    stage.write(POLICY, &texts::lax(&policy))?;
+    stage.write(POLICY, &texts::lax_policy(&policy))?;
     let refused = stage.prodigy("ben", RETRY)?;
-    findings.see("replay is refused", Exit::Invalid.code(), refused.code);
-    findings.see("it says what to do", true, refused.text.contains("commit it"));
-    findings.see("effects so far", 0, stage.effects()?);
+    findings.expect("replay is refused", Exit::Invalid.code(), refused.code);
+    findings.expect("it says what to do", true, refused.text.contains("commit it"));
+    findings.expect("effects so far", 0, stage.effects()?);
     stage.write(POLICY, &policy)?;
-    agree_and_replay(stage, findings)
+    approve_and_replay(stage, findings)
 }
 
 fn policy_by_job(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
-    denied(stage)?;
+    run_denied_job(stage)?;
     stage.write("meddle.yml", texts::MEDDLE)?;
     stage.commit()?;
-    findings.see("another job", 0, stage.prodigy("ann", &["run", "meddle.yml", "-y"])?.code);
+    findings.expect("another job", 0, stage.prodigy("ann", &["run", "meddle.yml", "-y"])?.code);
     let refused = stage.prodigy("ben", RETRY)?;
-    findings.see("replay is refused", Exit::Invalid.code(), refused.code);
-    findings.see("effects so far", 0, stage.effects()?);
+    findings.expect("replay is refused", Exit::Invalid.code(), refused.code);
+    findings.expect("effects so far", 0, stage.effects()?);
     let shown = stage.prodigy("carol", &["policy", "confirm"])?;
     let digest = shown.text.lines().find_map(|line| line.strip_prefix("digest    "));
     let digest = digest.unwrap_or_default().to_owned();
     let confirmed = stage.prodigy("carol", &["policy", "confirm", "--expect", &digest])?;
-    findings.see("a person confirms it", 0, confirmed.code);
-    findings.see("replay", 0, stage.prodigy("ben", RETRY)?.code);
-    findings.see("confirmations in the audit trail", 1, stage.audited("confirm_policy", "done")?);
+    findings.expect("a person confirms it", 0, confirmed.code);
+    findings.expect("replay", 0, stage.prodigy("ben", RETRY)?.code);
+    findings.expect(
+        "confirmations in the audit trail",
+        1,
+        stage.count_audit_records("confirm_policy", "done")?,
+    );
     end(stage, findings)
 }
 
 fn other_commit(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
-    denied(stage)?;
-    let digest = ask(stage, findings)?;
-    findings.see("somebody agrees", 0, approve(stage, "carol", &digest)?.0);
+    run_denied_job(stage)?;
+    let digest = request_approval(stage, findings)?;
+    findings.expect("somebody agrees", 0, approve(stage, "carol", &digest)?.0);
     stage.write("deploy.sh", "echo another way\n")?;
     stage.commit()?;
     let void = stage.prodigy("ben", RETRY)?;
-    findings.see("the agreement is void", Exit::AwaitingApproval.code(), void.code);
-    findings.see("effects so far", 0, stage.effects()?);
-    agree_and_replay(stage, findings)
+    findings.expect("the agreement is void", Exit::AwaitingApproval.code(), void.code);
+    findings.expect("effects so far", 0, stage.effects()?);
+    approve_and_replay(stage, findings)
 }
 
 fn step_approves(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
-    denied(stage)?;
-    let digest = ask(stage, findings)?;
+    run_denied_job(stage)?;
+    let digest = request_approval(stage, findings)?;
     let program = format!("{} --home {}", stage.program().display(), stage.home().display());
-    stage.write("sly.yml", &texts::sly(&program, JOB, ITEM, &digest))?;
-    findings.see("another job", 0, stage.prodigy("carol", &["run", "sly.yml", "-y"])?.code);
-    let said = fs::read_to_string(stage.outside("said")).unwrap_or_default();
+    stage.write("sly.yml", &texts::self_approving_workflow(&program, JOB, ITEM, &digest))?;
+    findings.expect("another job", 0, stage.prodigy("carol", &["run", "sly.yml", "-y"])?.code);
+    let said = fs::read_to_string(stage.outside_file("said")).unwrap_or_default();
     let code = said.lines().last().unwrap_or_default().to_owned();
-    findings.see("its step is refused", Exit::ReplayDenied.code(), code);
-    findings.see("refusals in the audit trail", 1, stage.audited("approve", "refused")?);
+    findings.expect("its step is refused", Exit::ReplayDenied.code(), code);
+    findings.expect(
+        "refusals in the audit trail",
+        1,
+        stage.count_audit_records("approve", "refused")?,
+    );
     let waits = stage.prodigy("ben", RETRY)?;
-    findings.see("replay still waits", Exit::AwaitingApproval.code(), waits.code);
-    findings.see("effects so far", 0, stage.effects()?);
-    agree_and_replay(stage, findings)
+    findings.expect("replay still waits", Exit::AwaitingApproval.code(), waits.code);
+    findings.expect("effects so far", 0, stage.effects()?);
+    approve_and_replay(stage, findings)
 }

@@ -18,28 +18,28 @@ struct DrillCheck {
 }
 
 impl DrillCheck {
-    fn is_good(&self) -> bool {
+    fn has_passed(&self) -> bool {
         self.expected == self.actual
     }
 }
 
 impl DrillReport {
     /// Adds a finding with its expected and actual value.
-    pub(super) fn see(&mut self, what: &str, expected: impl Display, actual: impl Display) {
+    pub(super) fn expect(&mut self, what: &str, expected: impl Display, actual: impl Display) {
         let (expected, actual) = (expected.to_string(), actual.to_string());
         self.findings.push(DrillCheck { what: what.to_owned(), expected, actual });
     }
 
     /// Returns whether everything was as it must be.
-    pub(super) fn is_good(&self) -> bool {
-        !self.findings.is_empty() && self.findings.iter().all(DrillCheck::is_good)
+    pub(super) fn has_passed(&self) -> bool {
+        !self.findings.is_empty() && self.findings.iter().all(DrillCheck::has_passed)
     }
 
     /// Returns what was found, for people.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         self.findings.iter().map(|finding| {
             let DrillCheck { what, expected, actual } = finding;
-            if finding.is_good() {
+            if finding.has_passed() {
                 format!("✓ {what}: {actual}")
             } else {
                 format!("✗ {what}: {actual}, and not {expected}")
@@ -51,7 +51,7 @@ impl DrillReport {
     pub(super) fn documents(&self) -> Vec<Value> {
         let document = |finding: &DrillCheck| {
             let DrillCheck { what, expected, actual } = finding;
-            let ok = finding.is_good();
+            let ok = finding.has_passed();
             json!({ "what": what, "expected": expected, "actual": actual, "ok": ok })
         };
         self.findings.iter().map(document).collect()
@@ -65,11 +65,11 @@ mod tests {
     #[test]
     fn one_thing_that_is_not_as_it_must_be_is_enough() {
         let mut findings = DrillReport::default();
-        assert!(!findings.is_good(), "nothing was looked at");
-        findings.see("effects", 1, 1);
-        assert!(findings.is_good());
-        findings.see("status", "open", "dropped");
-        assert!(!findings.is_good());
+        assert!(!findings.has_passed(), "nothing was looked at");
+        findings.expect("effects", 1, 1);
+        assert!(findings.has_passed());
+        findings.expect("status", "open", "dropped");
+        assert!(!findings.has_passed());
         let lines: Vec<_> = findings.lines().collect();
         assert_eq!(lines, ["✓ effects: 1", "✗ status: dropped, and not open"]);
     }

@@ -8,7 +8,7 @@ mod texts;
 
 use serde_json::json;
 
-use crate::{cli::Cli, error::CliError, exit::Exit, output::Console, report::count};
+use crate::{cli::Cli, error::CliError, exit::Exit, output::Console, report::plural};
 
 use findings::DrillReport;
 use scenarios::DrillScenario;
@@ -66,18 +66,18 @@ pub(super) fn run(_: &Cli, command: &DlqDrillArgs, out: &mut Console) -> Result<
     let mut documents = Vec::new();
     let mut failed = 0;
     for scenario in &chosen {
-        let (findings, kept) = rehearse(scenario, command.keep)?;
-        failed += u32::from(!findings.is_good());
+        let (findings, kept) = run_scenario(scenario, command.keep)?;
+        failed += u32::from(!findings.has_passed());
         if command.json {
             documents.push(json!({
                 "scenario": scenario.name,
-                "ok": findings.is_good(),
+                "ok": findings.has_passed(),
                 "findings": findings.documents(),
                 "kept": kept,
             }));
             continue;
         }
-        let sign = if findings.is_good() { "✓" } else { "✗" };
+        let sign = if findings.has_passed() { "✓" } else { "✗" };
         out.line(format_args!("{sign} {}: {}", scenario.name, scenario.about))?;
         for line in findings.lines() {
             out.line(format_args!("    {line}"))?;
@@ -93,9 +93,9 @@ pub(super) fn run(_: &Cli, command: &DlqDrillArgs, out: &mut Console) -> Result<
         let document = json!({ "schema_version": VERSION, "ok": ok, "scenarios": documents });
         out.line(format_args!("{document:#}"))?;
     } else if failed == 0 {
-        out.note(format_args!("\n{}, all as they must be", count(total, "scenario")));
+        out.note(format_args!("\n{}, all as they must be", plural(total, "scenario")));
     } else {
-        out.note(format_args!("\n{failed} of {} not as they must be", count(total, "scenario")));
+        out.note(format_args!("\n{failed} of {} not as they must be", plural(total, "scenario")));
         out.note("next: prodigy dlq drill SCENARIO --keep");
     }
     Ok(if failed == 0 { Exit::Success } else { Exit::Failure })
@@ -117,7 +117,7 @@ fn list(as_json: bool, out: &mut Console) -> Result<Exit, CliError> {
 }
 
 /// Runs one scenario; returns what was found, and where it is kept.
-fn rehearse(
+fn run_scenario(
     scenario: &DrillScenario,
     keep: bool,
 ) -> Result<(DrillReport, Option<String>), CliError> {

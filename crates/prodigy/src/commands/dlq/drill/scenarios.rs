@@ -4,7 +4,7 @@ use std::{fs, io, time::Duration, time::Instant};
 
 use super::{
     findings::DrillReport,
-    stage::{DrillWorkspace, JOB, pause, wait},
+    stage::{DrillWorkspace, JOB, poll_delay, wait_for_exit},
     texts::{self, CRASH, DENIED, DOWN, GONE, INVALID, ITEM, InjectedFault},
 };
 use crate::{error::CliError, exit::Exit};
@@ -90,24 +90,28 @@ pub(super) fn begin(
 
 /// Looks at what must hold at every end: one effect, a closed entry, an unbroken trail.
 pub(super) fn end(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
-    findings.see("effects", 1, stage.effects()?);
-    findings.see("entry", "resolved", stage.entry("status")?);
+    findings.expect("effects", 1, stage.effects()?);
+    findings.expect("entry", "resolved", stage.entry("status")?);
     let seen = stage.prodigy("ann", &["audit", "verify"])?;
-    findings.see("audit verify", 0, seen.code);
+    findings.expect("audit verify", 0, seen.code);
     Ok(())
 }
 
 fn denied_replay(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
     begin(stage, InjectedFault { before: INVALID, ..InjectedFault::default() }, "30m")?;
     let denied = stage.prodigy("ben", RETRY)?;
-    findings.see("replay is denied", Exit::ReplayDenied.code(), denied.code);
-    findings.see("entry stays", "open", stage.entry("status")?);
-    findings.see("effects so far", 0, stage.effects()?);
-    findings.see("denials in the audit trail", 1, stage.audited("replay", "denied")?);
-    stage.touch("mended")?;
+    findings.expect("replay is denied", Exit::ReplayDenied.code(), denied.code);
+    findings.expect("entry stays", "open", stage.entry("status")?);
+    findings.expect("effects so far", 0, stage.effects()?);
+    findings.expect(
+        "denials in the audit trail",
+        1,
+        stage.count_audit_records("replay", "denied")?,
+    );
+    stage.touch_outside("mended")?;
     let release = ["dlq", "release", JOB, ITEM, "--reason", "the adapter is mended"];
-    findings.see("release", 0, stage.prodigy("ben", &release)?.code);
-    findings.see("replay", 0, stage.prodigy("ben", RETRY)?.code);
+    findings.expect("release", 0, stage.prodigy("ben", &release)?.code);
+    findings.expect("replay", 0, stage.prodigy("ben", RETRY)?.code);
     end(stage, findings)
 }
 
@@ -116,8 +120,12 @@ fn crash_before_effect(
     findings: &mut DrillReport,
 ) -> Result<(), CliError> {
     crash(stage, findings, InjectedFault { about_to: CRASH, ..InjectedFault::default() }, 0)?;
-    findings.see("replay", 0, stage.prodigy("ben", RETRY)?.code);
-    findings.see("replays in the audit trail", 1, stage.audited("replay", "intended")?);
+    findings.expect("replay", 0, stage.prodigy("ben", RETRY)?.code);
+    findings.expect(
+        "replays in the audit trail",
+        1,
+        stage.count_audit_records("replay", "intended")?,
+    );
     end(stage, findings)
 }
 
@@ -126,9 +134,13 @@ fn crash_after_effect(
     findings: &mut DrillReport,
 ) -> Result<(), CliError> {
     crash(stage, findings, InjectedFault { just_done: CRASH, ..InjectedFault::default() }, 1)?;
-    findings.see("adoption", 0, stage.prodigy("ben", RETRY)?.code);
-    findings.see("replays in the audit trail", 0, stage.audited("replay", "intended")?);
-    findings.see("adoptions in the audit trail", 1, stage.audited("adopt", "done")?);
+    findings.expect("adoption", 0, stage.prodigy("ben", RETRY)?.code);
+    findings.expect(
+        "replays in the audit trail",
+        0,
+        stage.count_audit_records("replay", "intended")?,
+    );
+    findings.expect("adoptions in the audit trail", 1, stage.count_audit_records("adopt", "done")?);
     end(stage, findings)
 }
 
@@ -139,12 +151,12 @@ fn crash(
     trouble: InjectedFault,
     effects: usize,
 ) -> Result<(), CliError> {
-    findings.see("prodigy is killed", 128 + 9, begin(stage, trouble, "30m")?);
-    findings.see("effects when it died", effects, stage.effects()?);
+    findings.expect("prodigy is killed", 128 + 9, begin(stage, trouble, "30m")?);
+    findings.expect("effects when it died", effects, stage.effects()?);
     stage.prodigy("ann", &["resume", JOB, "-y"])?;
-    findings.see("resume repeats nothing", effects, stage.effects()?);
-    findings.see("reason", "unknown_commit_state", stage.entry("reason_code")?);
-    findings.see("what is known", "unknown", stage.entry("commit_state")?);
+    findings.expect("resume repeats nothing", effects, stage.effects()?);
+    findings.expect("reason", "unknown_commit_state", stage.entry("reason_code")?);
+    findings.expect("what is known", "unknown", stage.entry("commit_state")?);
     Ok(())
 }
 
@@ -153,24 +165,28 @@ fn racing_replayers(
     findings: &mut DrillReport,
 ) -> Result<(), CliError> {
     begin(stage, InjectedFault { before: DOWN, ..InjectedFault::default() }, "30m")?;
-    findings.see("entry", "open", stage.entry("status")?);
-    stage.touch("mended")?;
+    findings.expect("entry", "open", stage.entry("status")?);
+    stage.touch_outside("mended")?;
     let (one, other) = (stage.start("ben", RETRY)?, stage.start("carol", RETRY)?);
-    let ends = [wait(one)?.code, wait(other)?.code];
-    findings.see("one of them replays", true, ends.contains(&0));
-    findings.see("replays", 1, stage.entry("replays")?);
-    findings.see("replays in the audit trail", 1, stage.audited("replay", "intended")?);
+    let ends = [wait_for_exit(one)?.code, wait_for_exit(other)?.code];
+    findings.expect("one of them replays", true, ends.contains(&0));
+    findings.expect("replays", 1, stage.entry("replays")?);
+    findings.expect(
+        "replays in the audit trail",
+        1,
+        stage.count_audit_records("replay", "intended")?,
+    );
     end(stage, findings)
 }
 
 /// Asks for a replay that somebody has to agree to; returns what they agree to.
-pub(super) fn ask(
+pub(super) fn request_approval(
     stage: &mut DrillWorkspace,
     findings: &mut DrillReport,
 ) -> Result<String, CliError> {
     let asked = stage.prodigy("ben", RETRY)?;
-    findings.see("replay waits", Exit::AwaitingApproval.code(), asked.code);
-    stage.told(&["dlq", "approvals", JOB, "--json"], "digest")
+    findings.expect("replay waits", Exit::AwaitingApproval.code(), asked.code);
+    stage.query_field(&["dlq", "approvals", JOB, "--json"], "digest")
 }
 
 /// Agrees to what was shown, and returns how that ended.
@@ -188,100 +204,108 @@ fn expired_approval(
     findings: &mut DrillReport,
 ) -> Result<(), CliError> {
     begin(stage, InjectedFault { before: DENIED, ..InjectedFault::default() }, "1s")?;
-    let digest = ask(stage, findings)?;
+    let digest = request_approval(stage, findings)?;
     let asked = Instant::now();
     while asked.elapsed() < Duration::from_millis(1500) {
-        pause();
+        poll_delay();
     }
     let (code, text) = approve(stage, "carol", &digest)?;
-    findings.see("too late", true, text.contains("expired"));
-    findings.see("approval is refused", Exit::Failure.code(), code);
-    findings.see("effects so far", 0, stage.effects()?);
-    findings.see("refusals in the audit trail", 1, stage.audited("approve", "refused")?);
+    findings.expect("too late", true, text.contains("expired"));
+    findings.expect("approval is refused", Exit::Failure.code(), code);
+    findings.expect("effects so far", 0, stage.effects()?);
+    findings.expect(
+        "refusals in the audit trail",
+        1,
+        stage.count_audit_records("approve", "refused")?,
+    );
     stage.write(".prodigy/replay-policy.yml", &texts::policy("30m", 2))?;
     stage.commit()?;
-    agree_and_replay(stage, findings)
+    approve_and_replay(stage, findings)
 }
 
 fn self_approval(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
     begin(stage, InjectedFault { before: DENIED, ..InjectedFault::default() }, "30m")?;
-    let digest = ask(stage, findings)?;
+    let digest = request_approval(stage, findings)?;
     let (code, text) = approve(stage, "ben", &digest)?;
-    findings.see("their own", true, text.contains("self_approval"));
-    findings.see("approval is refused", Exit::Failure.code(), code);
+    findings.expect("their own", true, text.contains("self_approval"));
+    findings.expect("approval is refused", Exit::Failure.code(), code);
     let (code, text) = approve(stage, "eve", &digest)?;
-    findings.see("a stranger's", true, text.contains("not_in_group"));
-    findings.see("approval is refused", Exit::Failure.code(), code);
+    findings.expect("a stranger's", true, text.contains("not_in_group"));
+    findings.expect("approval is refused", Exit::Failure.code(), code);
     let denied = stage.prodigy("ben", RETRY)?;
-    findings.see("replay still waits", Exit::AwaitingApproval.code(), denied.code);
-    findings.see("effects so far", 0, stage.effects()?);
-    agree_and_replay(stage, findings)
+    findings.expect("replay still waits", Exit::AwaitingApproval.code(), denied.code);
+    findings.expect("effects so far", 0, stage.effects()?);
+    approve_and_replay(stage, findings)
 }
 
 fn policy_changed(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
     begin(stage, InjectedFault { before: DENIED, ..InjectedFault::default() }, "30m")?;
-    let digest = ask(stage, findings)?;
-    findings.see("somebody agrees", 0, approve(stage, "carol", &digest)?.0);
+    let digest = request_approval(stage, findings)?;
+    findings.expect("somebody agrees", 0, approve(stage, "carol", &digest)?.0);
     stage.write(".prodigy/replay-policy.yml", &texts::policy("30m", 1))?;
     stage.commit()?;
     let void = stage.prodigy("ben", RETRY)?;
-    findings.see("the agreement is void", Exit::AwaitingApproval.code(), void.code);
-    findings.see("effects so far", 0, stage.effects()?);
+    findings.expect("the agreement is void", Exit::AwaitingApproval.code(), void.code);
+    findings.expect("effects so far", 0, stage.effects()?);
     let (code, _) = approve(stage, "carol", &digest)?;
-    findings.see("the old digest is refused", Exit::Failure.code(), code);
-    agree_and_replay(stage, findings)
+    findings.expect("the old digest is refused", Exit::Failure.code(), code);
+    approve_and_replay(stage, findings)
 }
 
 /// Asks, lets somebody else agree, and replays.
-pub(super) fn agree_and_replay(
+pub(super) fn approve_and_replay(
     stage: &mut DrillWorkspace,
     findings: &mut DrillReport,
 ) -> Result<(), CliError> {
-    let digest = ask(stage, findings)?;
-    findings.see("somebody else agrees", 0, approve(stage, "carol", &digest)?.0);
-    findings.see("replay", 0, stage.prodigy("ben", RETRY)?.code);
-    findings.see("approvals in the audit trail", true, stage.audited("approve", "done")? > 0);
+    let digest = request_approval(stage, findings)?;
+    findings.expect("somebody else agrees", 0, approve(stage, "carol", &digest)?.0);
+    findings.expect("replay", 0, stage.prodigy("ben", RETRY)?.code);
+    findings.expect(
+        "approvals in the audit trail",
+        true,
+        stage.count_audit_records("approve", "done")? > 0,
+    );
     end(stage, findings)
 }
 
 fn missing_input(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
     begin(stage, InjectedFault { before: GONE, ..InjectedFault::default() }, "30m")?;
-    findings.see("reason", "input_missing", stage.entry("reason_code")?);
+    findings.expect("reason", "input_missing", stage.entry("reason_code")?);
     let denied = stage.prodigy("ben", RETRY)?;
-    findings.see("replay is denied", Exit::ReplayDenied.code(), denied.code);
-    findings.see("effects so far", 0, stage.effects()?);
+    findings.expect("replay is denied", Exit::ReplayDenied.code(), denied.code);
+    findings.expect("effects so far", 0, stage.effects()?);
     let edit = ["dlq", "edit", JOB, ITEM, "--set", "file=readme.md", "--reason", "it was renamed"];
-    findings.see("edit", 0, stage.prodigy("ben", &edit)?.code);
-    findings.see("replay", 0, stage.prodigy("ben", RETRY)?.code);
-    findings.see("edits in the audit trail", 1, stage.audited("edit", "done")?);
+    findings.expect("edit", 0, stage.prodigy("ben", &edit)?.code);
+    findings.expect("replay", 0, stage.prodigy("ben", RETRY)?.code);
+    findings.expect("edits in the audit trail", 1, stage.count_audit_records("edit", "done")?);
     end(stage, findings)
 }
 
 fn cut_audit_tail(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
     begin(stage, InjectedFault { before: INVALID, ..InjectedFault::default() }, "30m")?;
     stage.prodigy("ben", RETRY)?;
-    stage.touch("mended")?;
+    stage.touch_outside("mended")?;
     let path = stage.audit_file()?;
-    let whole = fs::read_to_string(&path).map_err(broken)?;
+    let whole = fs::read_to_string(&path).map_err(drill_error)?;
     let last = whole.trim_end().rfind('\n').map_or(0, |at| at + 1);
     fs::File::options()
         .write(true)
         .open(&path)
         .and_then(|file| file.set_len(last as u64))
-        .map_err(broken)?;
+        .map_err(drill_error)?;
     let verified = stage.prodigy("ann", &["audit", "verify"])?;
-    findings.see("audit verify", Exit::Failure.code(), verified.code);
-    findings.see("it says why", true, verified.text.contains("truncated"));
+    findings.expect("audit verify", Exit::Failure.code(), verified.code);
+    findings.expect("it says why", true, verified.text.contains("truncated"));
     let release = ["dlq", "release", JOB, ITEM, "--reason", "the adapter is mended"];
-    findings.see("release is refused", false, stage.prodigy("ben", &release)?.code == 0);
-    findings.see("effects so far", 0, stage.effects()?);
+    findings.expect("release is refused", false, stage.prodigy("ben", &release)?.code == 0);
+    findings.expect("effects so far", 0, stage.effects()?);
     prodigy_engine::store::write_atomic(&path, whole.as_bytes())
         .map_err(|error| CliError::new(Exit::Failure, error.to_string()))?;
-    findings.see("release with the whole trail", 0, stage.prodigy("ben", &release)?.code);
-    findings.see("replay", 0, stage.prodigy("ben", RETRY)?.code);
+    findings.expect("release with the whole trail", 0, stage.prodigy("ben", &release)?.code);
+    findings.expect("replay", 0, stage.prodigy("ben", RETRY)?.code);
     end(stage, findings)
 }
 
-fn broken(error: io::Error) -> CliError {
-    CliError::new(Exit::Failure, "the audit trail cannot be cut").because(error)
+fn drill_error(error: io::Error) -> CliError {
+    CliError::new(Exit::Failure, "the audit trail cannot be cut").with_source(error)
 }

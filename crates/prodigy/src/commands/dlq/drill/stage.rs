@@ -49,11 +49,12 @@ pub(super) struct DrillOutput {
 impl DrillWorkspace {
     /// Makes a repository with one commit, an empty home, and an empty world outside.
     pub(super) fn new() -> Result<Self, CliError> {
-        let place = tempfile::Builder::new().prefix("prodigy-drill-").tempdir().map_err(broken)?;
-        let program = std::env::current_exe().map_err(broken)?;
+        let place =
+            tempfile::Builder::new().prefix("prodigy-drill-").tempdir().map_err(drill_error)?;
+        let program = std::env::current_exe().map_err(drill_error)?;
         let stage = Self { place, program, runs: 0 };
         for directory in ["repo/.prodigy", "outside"] {
-            fs::create_dir_all(stage.place.path().join(directory)).map_err(broken)?;
+            fs::create_dir_all(stage.place.path().join(directory)).map_err(drill_error)?;
         }
         stage.git(&["init", "--quiet", "--initial-branch=main"])?;
         stage.write("readme.md", "A rehearsal.\n")?;
@@ -77,18 +78,18 @@ impl DrillWorkspace {
     }
 
     /// Returns a file of the world outside.
-    pub(super) fn outside(&self, name: &str) -> PathBuf {
+    pub(super) fn outside_file(&self, name: &str) -> PathBuf {
         self.place.path().join("outside").join(name)
     }
 
     /// Writes a file of the repository.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<(), CliError> {
-        put(&self.place.path().join("repo").join(name), text)
+        write_file(&self.place.path().join("repo").join(name), text)
     }
 
     /// Makes a file in the world outside.
-    pub(super) fn touch(&self, name: &str) -> Result<(), CliError> {
-        put(&self.outside(name), "")
+    pub(super) fn touch_outside(&self, name: &str) -> Result<(), CliError> {
+        write_file(&self.outside_file(name), "")
     }
 
     /// Commits everything in the repository.
@@ -98,7 +99,7 @@ impl DrillWorkspace {
     }
 
     fn git(&self, args: &[&str]) -> Result<(), CliError> {
-        let seen = wait(self.spawn("git".into(), args, "ann", "git")?)?;
+        let seen = wait_for_exit(self.spawn("git".into(), args, "ann", "git")?)?;
         if seen.code == 0 {
             return Ok(());
         }
@@ -108,7 +109,7 @@ impl DrillWorkspace {
 
     /// Runs prodigy as somebody and waits for its end.
     pub(super) fn prodigy(&mut self, who: &str, args: &[&str]) -> Result<DrillOutput, CliError> {
-        wait(self.start(who, args)?)
+        wait_for_exit(self.start(who, args)?)
     }
 
     /// Starts prodigy as somebody. Its steps can find its number, to end it.
@@ -116,7 +117,7 @@ impl DrillWorkspace {
         self.runs += 1;
         let name = format!("run-{}", self.runs);
         let started = self.spawn(self.program.clone().into(), args, who, &name)?;
-        put(&self.outside("pid"), &started.child.id().to_string())?;
+        write_file(&self.outside_file("pid"), &started.child.id().to_string())?;
         Ok(started)
     }
 
@@ -134,11 +135,11 @@ impl DrillWorkspace {
     ) -> Result<DrillProcess, CliError> {
         let root = self.place.path();
         let printed = root.join(name);
-        let file = File::create(&printed).map_err(broken)?;
+        let file = File::create(&printed).map_err(drill_error)?;
         let own = root.join("people").join(who);
-        fs::create_dir_all(&own).map_err(broken)?;
+        fs::create_dir_all(&own).map_err(drill_error)?;
         let person = format!("[user]\n\tname = {who}\n\temail = {who}@example.com\n");
-        put(&own.join(".gitconfig"), &person)?;
+        write_file(&own.join(".gitconfig"), &person)?;
         let child = Command::new(program)
             .args(args)
             .current_dir(root.join("repo"))
@@ -151,19 +152,19 @@ impl DrillWorkspace {
             .env("NO_COLOR", "1")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .stdin(Stdio::null())
-            .stdout(file.try_clone().map_err(broken)?)
+            .stdout(file.try_clone().map_err(drill_error)?)
             .stderr(file)
             .spawn()
-            .map_err(broken)?;
+            .map_err(drill_error)?;
         Ok(DrillProcess { child, printed })
     }
 
     /// Returns how often the world outside was changed.
     pub(super) fn effects(&self) -> Result<usize, CliError> {
-        match fs::read_to_string(self.outside("effects")) {
+        match fs::read_to_string(self.outside_file("effects")) {
             Ok(text) => Ok(text.lines().count()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(broken(error)),
+            Err(error) => Err(drill_error(error)),
         }
     }
 
@@ -179,14 +180,18 @@ impl DrillWorkspace {
     }
 
     /// Returns what a document that prodigy prints says under a name, wherever it stands.
-    pub(super) fn told(&mut self, args: &[&str], name: &str) -> Result<String, CliError> {
+    pub(super) fn query_field(&mut self, args: &[&str], name: &str) -> Result<String, CliError> {
         let seen = self.prodigy("ann", args)?;
         let document: Value = serde_json::from_str(&seen.text).unwrap_or_default();
-        Ok(find(&document, name).map(text).unwrap_or_default())
+        Ok(find_field(&document, name).map(text).unwrap_or_default())
     }
 
     /// Returns how often the audit trail holds an action with an outcome.
-    pub(super) fn audited(&self, action: &str, outcome: &str) -> Result<usize, CliError> {
+    pub(super) fn count_audit_records(
+        &self,
+        action: &str,
+        outcome: &str,
+    ) -> Result<usize, CliError> {
         let records = self.audit()?;
         let holds = |record: &&Value| {
             let is = |name, wanted: &str| record.get(name).map(text).as_deref() == Some(wanted);
@@ -196,14 +201,14 @@ impl DrillWorkspace {
     }
 
     fn audit(&self) -> Result<Vec<Value>, CliError> {
-        let text = fs::read_to_string(self.audit_file()?).map_err(broken)?;
+        let text = fs::read_to_string(self.audit_file()?).map_err(drill_error)?;
         Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 
     /// Returns the file of the audit trail.
     pub(super) fn audit_file(&self) -> Result<PathBuf, CliError> {
         let directory = self.place.path().join("home/audit");
-        let entries = fs::read_dir(&directory).map_err(broken)?;
+        let entries = fs::read_dir(&directory).map_err(drill_error)?;
         let mut repositories = entries.flatten().map(|entry| entry.path().join("audit.jsonl"));
         repositories.find(|path| path.is_file()).ok_or_else(|| {
             CliError::new(Exit::Failure, "there is no audit trail after a replay was decided over")
@@ -212,39 +217,39 @@ impl DrillWorkspace {
 }
 
 /// Waits for the end of a command, and ends it if it takes too long.
-pub(super) fn wait(mut started: DrillProcess) -> Result<DrillOutput, CliError> {
+pub(super) fn wait_for_exit(mut started: DrillProcess) -> Result<DrillOutput, CliError> {
     use std::os::unix::process::ExitStatusExt as _;
     let begun = Instant::now();
     let status = loop {
-        if let Some(status) = started.child.try_wait().map_err(broken)? {
+        if let Some(status) = started.child.try_wait().map_err(drill_error)? {
             break status;
         }
         if begun.elapsed() > PATIENCE {
-            started.child.kill().map_err(broken)?;
-            started.child.wait().map_err(broken)?;
+            started.child.kill().map_err(drill_error)?;
+            started.child.wait().map_err(drill_error)?;
             return Err(CliError::new(Exit::Failure, "a command of the rehearsal took too long"));
         }
-        pause();
+        poll_delay();
     };
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    let text = fs::read(&started.printed).map_err(broken)?;
+    let text = fs::read(&started.printed).map_err(drill_error)?;
     let text = String::from_utf8_lossy(&text).into_owned();
     Ok(DrillOutput { code: code.unwrap_or(-1), text })
 }
 
 /// Waits a moment.
 #[expect(clippy::disallowed_methods, reason = "another process is waited for in real time")]
-pub(super) fn pause() {
+pub(super) fn poll_delay() {
     thread::sleep(PAUSE);
 }
 
 /// Returns the value of the first field of that name.
-fn find<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+fn find_field<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     match value {
         Value::Object(fields) => {
-            fields.get(name).or_else(|| fields.values().find_map(|value| find(value, name)))
+            fields.get(name).or_else(|| fields.values().find_map(|value| find_field(value, name)))
         }
-        Value::Array(values) => values.iter().find_map(|value| find(value, name)),
+        Value::Array(values) => values.iter().find_map(|value| find_field(value, name)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
@@ -254,11 +259,11 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn put(path: &Path, text: &str) -> Result<(), CliError> {
+fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
     store::write_atomic(path, text.as_bytes())
         .map_err(|error| CliError::new(Exit::Failure, error.to_string()))
 }
 
-fn broken(error: io::Error) -> CliError {
-    CliError::new(Exit::Failure, "the rehearsal cannot be set up").because(error)
+fn drill_error(error: io::Error) -> CliError {
+    CliError::new(Exit::Failure, "the rehearsal cannot be set up").with_source(error)
 }

@@ -98,13 +98,18 @@ steps:
 ";
 
 /// Returns a policy by which nobody has to agree to anything.
-pub(super) fn lax(policy: &str) -> String {
+pub(super) fn lax_policy(policy: &str) -> String {
     let rules = policy.split("approver_groups:").next().unwrap_or_default();
     rules.replace("require_approval", "auto_replay").replace("    approver_group: governance\n", "")
 }
 
 /// Returns a workflow whose step agrees to a replay, and hides what it is.
-pub(super) fn sly(program: &str, job: &str, item: &str, digest: &str) -> String {
+pub(super) fn self_approving_workflow(
+    program: &str,
+    job: &str,
+    item: &str,
+    digest: &str,
+) -> String {
     format!(
         "name: sly
 steps:

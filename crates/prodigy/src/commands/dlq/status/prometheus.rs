@@ -36,8 +36,10 @@ impl MetricsText {
 
     /// Adds a value of the metric.
     fn value(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
-        let labels: Vec<_> =
-            labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
+        let labels: Vec<_> = labels
+            .iter()
+            .map(|(label, value)| format!("{label}=\"{}\"", escape_label(value)))
+            .collect();
         let labels =
             if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
         writeln!(self.0, "prodigy_dlq_{name}{labels} {value}").ok();
@@ -51,7 +53,7 @@ impl MetricsText {
 }
 
 /// Returns a value of a label as the format wants it.
-fn escaped(value: &str) -> String {
+fn escape_label(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
@@ -59,7 +61,7 @@ fn escaped(value: &str) -> String {
 fn text(status: &DlqHealthView<'_>, now: Timestamp) -> String {
     let vitals = &status.vitals;
     let mut page = MetricsText(String::new());
-    of_jobs(status, &mut page);
+    add_job_metrics(status, &mut page);
     page.single("replaying_entries", "Entries that are being replayed.", number(vitals.replaying));
     let help = "Items that died per minute in the last 10 minutes.";
     page.single("growth_per_minute", help, vitals.growth_per_minute());
@@ -87,7 +89,7 @@ fn text(status: &DlqHealthView<'_>, now: Timestamp) -> String {
 }
 
 /// Adds what is counted for each job.
-fn of_jobs(status: &DlqHealthView<'_>, page: &mut MetricsText) {
+fn add_job_metrics(status: &DlqHealthView<'_>, page: &mut MetricsText) {
     let jobs = &status.vitals.jobs;
     let name = "open_entries";
     page.metric(name, "Entries that wait for somebody, by why the item died.");

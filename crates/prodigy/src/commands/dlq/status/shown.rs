@@ -4,16 +4,16 @@ use prodigy_core::{
     audit::AuditVerification,
     replay::{
         DlqHealth, OldestEntry,
-        alerts::{Alert, AlertKind, percent, roughly},
+        alerts::{Alert, AlertKind, format_age, format_percent},
     },
 };
 use serde_json::{Value, json};
 
 use super::{super::words::SCHEMA_VERSION, DlqHealthView};
-use crate::{error::CliError, output::Console, report::count};
+use crate::{error::CliError, output::Console, report::plural};
 
 /// Prints all numbers, and what is wrong.
-pub(super) fn table(status: &DlqHealthView<'_>, out: &mut Console) -> Result<(), CliError> {
+pub(super) fn print_health(status: &DlqHealthView<'_>, out: &mut Console) -> Result<(), CliError> {
     for (name, value) in facts(status) {
         out.line(format_args!("{name:<17}{value}"))?;
     }
@@ -24,7 +24,7 @@ pub(super) fn table(status: &DlqHealthView<'_>, out: &mut Console) -> Result<(),
 }
 
 /// Prints what is wrong, or that nothing is.
-pub(super) fn check(status: &DlqHealthView<'_>, out: &mut Console) -> Result<(), CliError> {
+pub(super) fn print_alerts(status: &DlqHealthView<'_>, out: &mut Console) -> Result<(), CliError> {
     if status.alerts.is_empty() && !status.is_partial {
         out.line(format_args!("ok: {} open", status.vitals.open()))?;
     }
@@ -33,7 +33,7 @@ pub(super) fn check(status: &DlqHealthView<'_>, out: &mut Console) -> Result<(),
 
 fn alert_lines(status: &DlqHealthView<'_>, out: &mut Console) -> Result<(), CliError> {
     for alert in &status.alerts {
-        let (name, text, next) = (alert.kind.name(), &alert.text, next(status, alert));
+        let (name, text, next) = (alert.kind.name(), &alert.text, next_command(status, alert));
         out.line(format_args!("alert {name}: {text}; next: {next}"))?;
     }
     Ok(())
@@ -55,17 +55,19 @@ fn facts(status: &DlqHealthView<'_>) -> Vec<(&'static str, String)> {
         decided => format!(
             "{} of {} in the last hour ({})",
             vitals.denied,
-            count(decided, "replay"),
-            percent(vitals.denial_ratio())
+            plural(decided, "replay"),
+            format_percent(vitals.denial_ratio())
         ),
     };
     let unclassified = match vitals.unclassified {
         0 => "0".to_owned(),
-        number => format!("{number} ({})", percent(vitals.unclassified_ratio())),
+        number => format!("{number} ({})", format_percent(vitals.unclassified_ratio())),
     };
-    let oldest = vitals.oldest().map_or("none".to_owned(), |oldest| named(vitals, oldest));
+    let oldest = vitals.oldest().map_or("none".to_owned(), |oldest| format_oldest(vitals, oldest));
     let unknown = match vitals.oldest_unknown() {
-        Some(oldest) => format!("{}, the oldest {}", vitals.unknown(), named(vitals, oldest)),
+        Some(oldest) => {
+            format!("{}, the oldest {}", vitals.unknown(), format_oldest(vitals, oldest))
+        }
         None => "0".to_owned(),
     };
     vec![
@@ -75,38 +77,38 @@ fn facts(status: &DlqHealthView<'_>) -> Vec<(&'static str, String)> {
         ("oldest", oldest),
         ("unknown commits", unknown),
         ("unclassified", unclassified),
-        ("audit trail", audit_words(status)),
+        ("audit trail", audit_label(status)),
     ]
 }
 
-fn named(vitals: &DlqHealth, oldest: &OldestEntry) -> String {
-    format!("{} ago: {} {}", roughly(vitals.age(oldest.at)), oldest.job, oldest.item)
+fn format_oldest(vitals: &DlqHealth, oldest: &OldestEntry) -> String {
+    format!("{} ago: {} {}", format_age(vitals.age(oldest.at)), oldest.job, oldest.item)
 }
 
-fn audit_words(status: &DlqHealthView<'_>) -> String {
+fn audit_label(status: &DlqHealthView<'_>) -> String {
     if let Some(fault) = &status.vitals.audit_fault {
         return fault.clone();
     }
     match status.records {
-        Some(records) => format!("ok, {}", count(records, "record")),
+        Some(records) => format!("ok, {}", plural(records, "record")),
         None => "not checked: this is no repository".to_owned(),
     }
 }
 
 /// Returns why an audit trail cannot be relied on.
-pub(super) fn fault(verified: &AuditVerification) -> Option<String> {
+pub(super) fn audit_problem(verified: &AuditVerification) -> Option<String> {
     match verified {
         AuditVerification::Whole { .. } => None,
         AuditVerification::Broken { line, why } => Some(format!("broken at line {line}: {why}")),
         AuditVerification::Truncated { have, anchored } => {
-            Some(format!("truncated: {} missing", count(anchored - have, "record")))
+            Some(format!("truncated: {} missing", plural(anchored - have, "record")))
         }
         AuditVerification::Unanchored { .. } => Some("its anchor in git is gone".to_owned()),
     }
 }
 
 /// Returns the command that makes sense next.
-fn next(status: &DlqHealthView<'_>, alert: &Alert) -> String {
+fn next_command(status: &DlqHealthView<'_>, alert: &Alert) -> String {
     let of_job = status.job.map(|job| format!(" {job}")).unwrap_or_default();
     let show = |oldest: Option<&OldestEntry>| match oldest {
         Some(oldest) => format!("dlq show {} {}", oldest.job, oldest.item),
@@ -142,8 +144,8 @@ pub(super) fn document(status: &DlqHealthView<'_>) -> Value {
     let alerts = status.alerts.iter().map(|alert| {
         let mut document = serde_json::to_value(alert).unwrap_or_default();
         if let Value::Object(fields) = &mut document {
-            fields.insert("grave".to_owned(), json!(alert.kind.is_grave()));
-            fields.insert("next".to_owned(), json!(next(status, alert)));
+            fields.insert("grave".to_owned(), json!(alert.kind.is_critical()));
+            fields.insert("next".to_owned(), json!(next_command(status, alert)));
         }
         document
     });
