@@ -5,14 +5,14 @@ use std::{
     time::Duration,
 };
 
-use prodigy_testkit::{
-    crash::{run_trial, run_without_kills},
-    crash_dlq::{DlqTrialReport, run_dlq_trial, run_dlq_without_kills},
-    crash_effects::{run_effects_trial, run_effects_without_kills},
-    crash_map::{run_map_trial, run_map_without_kills, run_scale_trial},
-    crash_merge::{run_merge_trial, run_merge_without_kills},
-    killing::{KillCounts, TrialFailure},
+use prodigy_testkit::crash::{
+    KillCounts, TrialFailure,
+    dlq::{DlqTrialReport, run_dlq_trial, run_dlq_without_kills},
+    effects::{run_effects_trial, run_effects_without_kills},
+    map::{run_map_trial, run_map_without_kills, run_scale_trial},
+    merge::{run_merge_trial, run_merge_without_kills},
     races::run_races,
+    sequential::{run_trial, run_without_kills},
 };
 
 use crate::{

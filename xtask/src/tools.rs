@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use prodigy_testkit::agents::AgentPackage;
+use prodigy_testkit::agent_package::AgentPackage;
 
 use crate::{
     error::Error,

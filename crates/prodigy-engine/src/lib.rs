@@ -6,19 +6,15 @@
 //! were cut, `trust` the content that needs the user's trust, and `run` owns the job.
 
 pub mod agent;
-pub mod audit;
 pub mod clock;
-pub mod dlq;
 pub mod git;
 pub mod governance;
 pub mod identity;
-pub mod lost_end;
 pub mod process;
 pub mod queue;
 pub mod root_dir;
 pub mod run;
 pub mod sandbox;
-pub mod shutdown;
 pub mod step;
 pub mod store;
 pub mod trust;

@@ -6,23 +6,11 @@
 #![expect(clippy::missing_panics_doc, reason = "everything here may panic: that fails the test")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write files directly")]
 
-pub mod agents;
-pub mod bounded;
+pub mod agent_package;
 pub mod crash;
-pub mod crash_dlq;
-pub mod crash_effects;
-pub mod crash_map;
-pub mod crash_merge;
-mod journal_watch;
-mod kill_at;
-pub mod killing;
-mod ledger;
 pub mod model;
+pub mod process;
 pub mod queue_conformance;
-pub mod races;
-mod remains;
-mod repository;
-mod signals;
 
 use std::{
     fmt, fs,
@@ -45,7 +33,7 @@ impl TestEnv {
     ///
     /// Integration tests pass `env!("CARGO_BIN_EXE_prodigy")`.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
-        signals::restore_default_signals();
+        process::restore_default_signals();
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("user")).unwrap();
         Self { directory, binary: binary.into(), env: Vec::new() }
@@ -150,7 +138,7 @@ impl TestEnv {
     /// Runs `prodigy` with arguments and returns everything a person would see.
     #[must_use = "snapshot the output"]
     pub fn prodigy(&self, args: &[&str]) -> CommandOutput {
-        self.to_output(&bounded::run_bounded(&mut self.prodigy_command(args)))
+        self.to_output(&process::run_bounded(&mut self.prodigy_command(args)))
     }
 
     /// Trusts what the repository brings in, as it is now.

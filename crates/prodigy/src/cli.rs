@@ -18,16 +18,16 @@ pub(crate) struct Cli {
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
-    Run(commands::run::RunArgs),
+    Run(commands::workflow::run::RunArgs),
     #[command(visible_alias = "resume-job")]
-    Resume(commands::resume::ResumeArgs),
-    Plan(commands::plan::PlanArgs),
-    Simulate(commands::simulate::SimulateArgs),
-    Exec(commands::exec::ExecArgs),
-    Batch(commands::batch::BatchArgs),
-    Validate(commands::validate::ValidateArgs),
+    Resume(commands::workflow::resume::ResumeArgs),
+    Plan(commands::workflow::plan::PlanArgs),
+    Simulate(commands::workflow::simulate::SimulateArgs),
+    Exec(commands::workflow::exec::ExecArgs),
+    Batch(commands::workflow::batch::BatchArgs),
+    Validate(commands::workflow::validate::ValidateArgs),
     #[command(subcommand)]
-    Schema(commands::schema::SchemaCommand),
+    Schema(commands::reference::SchemaCommand),
     #[command(subcommand)]
     Worktree(commands::worktree::WorktreeCommand),
     #[command(subcommand)]
@@ -37,25 +37,25 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Policy(commands::policy::PolicyCommand),
     Doctor(commands::doctor::DoctorArgs),
-    Events(commands::events::EventsArgs),
+    Events(commands::jobs::events::EventsArgs),
     #[command(visible_alias = "sessions")]
     Jobs(commands::jobs::JobsArgs),
-    Logs(commands::logs::LogsArgs),
-    Pause(commands::pause::PauseArgs),
-    Stop(commands::stop::StopArgs),
-    Verify(commands::verify::VerifyArgs),
-    Repair(commands::repair::RepairArgs),
-    Purge(commands::purge::PurgeArgs),
+    Logs(commands::jobs::logs::LogsArgs),
+    Pause(commands::jobs::control::PauseArgs),
+    Stop(commands::jobs::control::StopArgs),
+    Verify(commands::jobs::integrity::VerifyArgs),
+    Repair(commands::jobs::integrity::repair::RepairArgs),
+    Purge(commands::jobs::purge::PurgeArgs),
     #[command(subcommand)]
     Config(commands::config::ConfigCommand),
     Trust(commands::trust::TrustArgs),
     Init(commands::init::InitArgs),
-    Completions(commands::completions::CompletionsArgs),
-    Man(commands::man::ManArgs),
+    Completions(commands::reference::CompletionsArgs),
+    Man(commands::reference::ManArgs),
     #[command(name = "__reference", hide = true)]
     Reference(commands::reference::ReferenceArgs),
     #[command(name = "__supervise", hide = true)]
-    Supervise(commands::supervise::SuperviseArgs),
+    Supervise(commands::internal::SuperviseArgs),
     #[command(name = "__simulate", hide = true)]
-    SimulateAgent(commands::simulate_agent::SimulateAgentArgs),
+    SimulateAgent(commands::internal::SimulateAgentArgs),
 }

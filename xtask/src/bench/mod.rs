@@ -10,7 +10,7 @@ mod items;
 mod machine;
 mod map;
 mod memory;
-mod start;
+mod startup;
 mod steps;
 mod stream;
 mod table;
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Error> {
 
 fn measure(which: BenchSuite, args: &BenchArgs, binary: &Path) -> Result<Vec<BenchRow>, Error> {
     match which {
-        BenchSuite::Start => start::measure(binary),
+        BenchSuite::Start => startup::measure(binary),
         BenchSuite::Validate => validate::measure(binary),
         BenchSuite::Steps => steps::measure(binary),
         BenchSuite::Map => {

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use super::{
     DeniedTool, StreamEvent, StreamState, TokenUsage, claude_result,
     json::{self, RawField, partial},
-    limit::{QuotaStatus, QuotaWindow},
+    quota::{QuotaStatus, QuotaWindow},
+    reported_error::{ReportedError, code_for_status},
     stream::{ABOUT_CHARS, RESULT_BYTES, SPOKEN_BYTES},
-    trouble::{ReportedError, code_for_status},
-    words::{clean_text, head, one_line},
 };
+use crate::text::{clean_text, head, one_line};
 
 /// The model of messages that the program writes itself.
 const SYNTHETIC: &str = "<synthetic>";

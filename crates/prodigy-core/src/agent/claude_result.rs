@@ -8,11 +8,13 @@ use super::{
     DeniedTool, QuotaKind, QuotaLimit, StreamEvent, StreamState, TokenUsage,
     claude::{status, tokens, tool_summary},
     json::{self, RawField, partial},
+    reported_error::{ReportedError, code_for_status},
     stream::{ABOUT_CHARS, ANSWER_BYTES, SPOKEN_BYTES, StreamResult},
-    trouble::{ReportedError, code_for_status},
-    words::{describe_oversize, head, one_line},
 };
-use crate::{classify::reason_from_output, failure::ReasonCode};
+use crate::{
+    failure::{ReasonCode, classify::reason_from_output},
+    text::{describe_oversize, head, one_line},
+};
 
 partial! {
     /// The result of the agent.

@@ -5,11 +5,13 @@ use std::borrow::Cow;
 use super::{
     DeniedTool, StreamEvent, StreamState, TokenUsage,
     json::{self, RawField, partial},
+    reported_error::{ReportedError, code_for_status},
     stream::{ABOUT_CHARS, ANSWER_BYTES, RESULT_BYTES, SPOKEN_BYTES, StreamResult},
-    trouble::{ReportedError, code_for_status},
-    words::{clean_text, describe_oversize, head, one_line},
 };
-use crate::{classify::reason_from_output, failure::ReasonCode};
+use crate::{
+    failure::{ReasonCode, classify::reason_from_output},
+    text::{clean_text, describe_oversize, head, one_line},
+};
 
 partial! {
     /// An event.

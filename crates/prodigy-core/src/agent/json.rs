@@ -11,7 +11,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::words::one_line;
+use crate::text::one_line;
 
 /// A value that is read later or never.
 pub(super) type RawField<'a> = Option<&'a RawValue>;

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    QuotaLimit, StreamTotals, TokenUsage, claude, codex,
-    counter::TokenCounter,
-    trouble::ReportedError,
-    words::{head, tail},
+    QuotaLimit, StreamTotals, TokenUsage, claude, codex, reported_error::ReportedError,
+    usage::TokenCounter,
 };
-use crate::Timestamp;
+use crate::{
+    Timestamp,
+    text::{head, tail},
+};
 
 /// The longest answer that is kept.
 pub(super) const ANSWER_BYTES: usize = 1024 * 1024;

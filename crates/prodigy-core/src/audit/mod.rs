@@ -9,9 +9,7 @@ mod chain;
 mod record;
 #[cfg(test)]
 mod tests;
-mod verify;
 
 pub use crate::event::IdentityKind;
-pub use chain::{ChainError, ChainHead};
+pub use chain::{AuditVerification, ChainError, ChainHead, ChainVerifier, verify};
 pub use record::{AuditAction, AuditOutcome, AuditRecord, NewAuditRecord, RecordOrigin};
-pub use verify::{AuditVerification, ChainVerifier, verify};

@@ -92,8 +92,8 @@ fn a_field_of_a_newer_prodigy_breaks_no_chain() {
 }
 
 fn sha256_without_hash(line: &str) -> String {
-    let canonical = crate::canonical::canonical_json_without("hash", line).unwrap();
-    crate::canonical::sha256(canonical.as_bytes())
+    let canonical = crate::json_value::canonical_json_without("hash", line).unwrap();
+    crate::json_value::sha256(canonical.as_bytes())
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::parts::is_zero;
+use super::job::is_zero;
 
 /// Work that successful items, or the steps of a job, left outside of their commits, and where
 /// it is kept.

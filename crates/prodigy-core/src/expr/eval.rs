@@ -4,11 +4,8 @@ use std::{borrow::Cow, cmp::Ordering};
 
 use serde_json::Value;
 
-use super::{
-    ast::{Comparison, Function, Term},
-    order,
-};
-use crate::vars::Vars;
+use super::{Comparison, Function, Term};
+use crate::{json_value, vars::Vars};
 
 /// Evaluates a tree.
 pub(super) fn evaluate<'v>(term: &'v Term, vars: &'v Vars) -> Cow<'v, Value> {
@@ -57,10 +54,10 @@ pub(super) fn is_truthy(value: &Value) -> bool {
 }
 
 fn compare(comparison: Comparison, a: &Value, b: &Value) -> bool {
-    let is = |wanted: fn(Ordering) -> bool| order::loosely_cmp(a, b).is_some_and(wanted);
+    let is = |wanted: fn(Ordering) -> bool| json_value::loosely_cmp(a, b).is_some_and(wanted);
     match comparison {
-        Comparison::Equal => order::loosely_equal(a, b),
-        Comparison::NotEqual => !order::loosely_equal(a, b),
+        Comparison::Equal => json_value::loosely_equal(a, b),
+        Comparison::NotEqual => !json_value::loosely_equal(a, b),
         Comparison::Less => is(Ordering::is_lt),
         Comparison::AtMost => is(Ordering::is_le),
         Comparison::Greater => is(Ordering::is_gt),
@@ -101,7 +98,8 @@ fn call<'v>(function: Function, a: &Value, b: &Value) -> Cow<'v, Value> {
 
 /// Returns whether a list has a value.
 fn has(list: &Value, value: &Value) -> bool {
-    list.as_array().is_some_and(|list| list.iter().any(|entry| order::loosely_equal(entry, value)))
+    list.as_array()
+        .is_some_and(|list| list.iter().any(|entry| json_value::loosely_equal(entry, value)))
 }
 
 fn texts(a: &Value, b: &Value, test: fn(&str, &str) -> bool) -> bool {

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use serde_json::Number;
 
-use super::order;
 use crate::{
     diagnostic::ParseError,
+    json_value,
     vars::{PathSegment, VarPath},
 };
 
@@ -100,7 +100,7 @@ impl<'text> Lexer<'text> {
         let (text, _) = rest.split_at(end);
         let start = self.at;
         self.at += end;
-        order::parse_number(text).map(Token::Number).ok_or_else(|| ParseError {
+        json_value::parse_number(text).map(Token::Number).ok_or_else(|| ParseError {
             range: start..self.at,
             message: format!("`{text}` is not a number"),
             help: Some("put text in quotes".to_owned()),

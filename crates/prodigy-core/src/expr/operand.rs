@@ -6,8 +6,7 @@ use regex::RegexBuilder;
 use serde_json::Value;
 
 use super::{
-    ExprContext,
-    ast::{Function, RegexPattern, Term},
+    ExprContext, Function, RegexPattern, Term,
     lexer::Token,
     parser::{ExprParser, parse_error},
 };

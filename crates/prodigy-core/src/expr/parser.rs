@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    ExprContext,
-    ast::{Comparison, Function, Term},
+    Comparison, ExprContext, Function, Term,
     lexer::{Lexer, Token},
 };
 use crate::{diagnostic::ParseError, vars::VarPath};

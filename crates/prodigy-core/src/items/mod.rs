@@ -6,8 +6,7 @@
 
 mod csv;
 mod error;
-mod none;
-mod project;
+mod projection;
 mod read;
 mod select;
 
@@ -21,9 +20,8 @@ use serde_json::{
 };
 
 pub use error::Error;
-pub use none::explain_empty_selection;
 pub use read::read_items;
-pub use select::{Item, Selection, select};
+pub use select::{Item, Selection, explain_empty_selection, select};
 
 /// The form an input is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,8 +1,8 @@
 //! The fold of events about dead letters into their items.
 
 use super::{
-    fold::MisplacedEvent,
-    map::{ItemStage, MapState},
+    map_apply::MisplacedEvent,
+    map_state::{ItemStage, MapState},
 };
 use crate::{Timestamp, event::EntryRemoval};
 

@@ -4,6 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::{
+    map_state::MapState,
+    position::is_work,
+    quota::{BudgetOverrun, QuotaState, QuotaUtilization},
+    step_variables::{set_output, set_step_result},
+    suspension::SuspendedWork,
+};
 use crate::{
     Timestamp,
     agent::TokenUsage,
@@ -15,14 +22,6 @@ use crate::{
     failure::Failure,
     ids::ItemId,
     vars::Vars,
-};
-
-use super::{
-    map::MapState,
-    position::is_work,
-    results::{set_output, set_step_result},
-    spending::{BudgetOverrun, QuotaState, QuotaUtilization},
-    suspension::SuspendedWork,
 };
 
 /// A job, as far as its events tell.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BudgetOverrun, Decision, DecisionContext, Job, MapState, RunOutcome, fold::MisplacedEvent,
-    spending,
+    BudgetOverrun, Decision, DecisionContext, Job, MapState, RunOutcome, map_apply::MisplacedEvent,
+    quota,
 };
 use crate::{
     agent::{QuotaKind, QuotaLimit},
@@ -64,7 +64,7 @@ impl SuspensionCause {
         surroundings: DecisionContext<'_>,
     ) -> Option<Event> {
         match self {
-            Self::Limit(limit) => spending::quota_paused(job, limit, step, surroundings),
+            Self::Limit(limit) => quota::quota_paused(job, limit, step, surroundings),
             Self::Budget(BudgetOverrun { scope, limit_usd, spent_usd }) => {
                 let is_known = job.overspent.is_some();
                 (!is_known).then_some(Event::BudgetExceeded { scope, limit_usd, spent_usd })

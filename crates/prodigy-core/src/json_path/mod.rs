@@ -11,13 +11,9 @@
 //! "no match". Where an object has a name twice, the last one counts.
 
 mod ast;
-mod condition;
-mod cursor;
 mod eval;
-mod filter;
-mod literal;
-mod parse;
-mod pattern;
+mod filter_parser;
+mod parser;
 mod raw;
 
 use std::fmt;
@@ -52,7 +48,7 @@ pub struct JsonPath {
 impl JsonPath {
     /// Reads a path.
     pub fn parse(source: &str) -> Result<Self, ParseError> {
-        let (hops, root_queries) = parse::path(source)?;
+        let (hops, root_queries) = parser::path(source)?;
         Ok(Self { source: source.to_owned(), hops, root_queries })
     }
 

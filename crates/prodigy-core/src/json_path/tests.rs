@@ -1,6 +1,6 @@
 //! Paths, case by case.
 
-mod faults;
+mod parse_errors;
 mod properties;
 
 use serde_json::json;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{
     SchemaViolation,
     number::{canonical, is_integer, is_multiple, is_within},
-    pointer,
+    parse,
     rule::{JsonType, NumberBound, SchemaConstraint, SchemaRule},
 };
 
@@ -113,7 +113,7 @@ impl SchemaValidator<'_> {
         found: &mut ViolationList,
     ) {
         let length = place.path.len();
-        pointer::push(&mut place.path, name);
+        parse::push(&mut place.path, name);
         self.rule(rule, value, place, found);
         place.path.truncate(length);
     }

@@ -7,11 +7,8 @@
 //! away: the depth and the number of steps are limited.
 
 mod check;
-mod keyword;
-mod loops;
 mod number;
 mod parse;
-mod pointer;
 mod rule;
 
 use std::{fmt, sync::Arc};

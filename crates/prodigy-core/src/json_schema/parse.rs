@@ -6,10 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Error,
-    keyword::{ANNOTATIONS, HOLDERS, SIMPLE, demand, pattern, text},
-    loops,
-    pointer::{follow, join},
-    rule::{SchemaConstraint, SchemaRule},
+    rule::{ANNOTATIONS, HOLDERS, SIMPLE, SchemaConstraint, SchemaRule, demand, pattern, text},
 };
 use crate::nearest::did_you_mean;
 
@@ -26,7 +23,7 @@ pub(super) fn rules(source: &Value) -> Result<Vec<SchemaRule>, Vec<Error>> {
             *place = rule;
         }
     }
-    if let Some(rule) = loops::find(&parse.rules).filter(|_| parse.errors.is_empty()) {
+    if let Some(rule) = find(&parse.rules).filter(|_| parse.errors.is_empty()) {
         let found = parse.known.iter().find(|(_, number)| **number == rule);
         let pointer = found.map(|(pointer, _)| pointer.clone()).unwrap_or_default();
         let message = "this schema refers to itself without going into the value, so it has no end";
@@ -261,5 +258,94 @@ fn title(pointer: &str) -> String {
         }
         (Some(name), Some(_)) => format!("`{}`", name.escape_debug()),
         (Some(_) | None, _) => "this".to_owned(),
+    }
+}
+
+/// Adds a name to a pointer.
+pub(super) fn push(pointer: &mut String, name: &str) {
+    pointer.push('/');
+    pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+}
+
+/// Returns a pointer with a name added.
+pub(super) fn join(pointer: &str, name: &str) -> String {
+    let mut joined = pointer.to_owned();
+    push(&mut joined, name);
+    joined
+}
+
+/// Follows the part of a reference behind its `#`; returns the pointer as it is
+/// written everywhere else, and what it leads to.
+pub(super) fn follow<'v>(root: &'v Value, fragment: &str) -> Option<(String, &'v Value)> {
+    let mut pointer = String::new();
+    let mut value = root;
+    for part in fragment.split('/').skip(1) {
+        let name = percent_decoded(part)?.replace("~1", "/").replace("~0", "~");
+        value = match value {
+            Value::Object(fields) => fields.get(&name)?,
+            Value::Array(elements) => elements.get(name.parse::<usize>().ok()?)?,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+        };
+        push(&mut pointer, &name);
+    }
+    Some((pointer, value))
+}
+
+/// Undoes `%20`, which references may contain because they are addresses.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('%') {
+        bytes.extend_from_slice(before.as_bytes());
+        let (digits, after) = after.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = after;
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    String::from_utf8(bytes).ok()
+}
+
+/// Returns a schema that is asked about a value in order to decide about the same
+/// value, if there is one. Going into the value ends every other loop.
+pub(super) fn find(rules: &[SchemaRule]) -> Option<usize> {
+    let mut forth = vec![Vec::new(); rules.len()];
+    let mut back = vec![Vec::new(); rules.len()];
+    for (from, rule) in rules.iter().enumerate() {
+        let SchemaRule::Each(demands) = rule else { continue };
+        for to in demands.iter().flat_map(super::rule::SchemaConstraint::in_place) {
+            if let (Some(out), Some(into)) = (forth.get_mut(from), back.get_mut(to)) {
+                out.push(to);
+                into.push(from);
+            }
+        }
+    }
+    let mut left = vec![true; rules.len()];
+    // What nothing leads to, or what leads nowhere, is in no loop; nor is what
+    // only such lead to.
+    peel(&forth, &back, &mut left);
+    peel(&back, &forth, &mut left);
+    left.iter().position(|left| *left)
+}
+
+/// Takes away, again and again, whatever nothing that is left leads to.
+fn peel(forth: &[Vec<usize>], back: &[Vec<usize>], left: &mut [bool]) {
+    let is_left = |left: &[bool], rule: usize| left.get(rule).copied().unwrap_or_default();
+    let count =
+        |left: &[bool], rules: &[usize]| rules.iter().filter(|r| is_left(left, **r)).count();
+    let mut leading: Vec<usize> = back.iter().map(|rules| count(left, rules)).collect();
+    let mut free: Vec<usize> = (0..left.len())
+        .filter(|rule| is_left(left, *rule) && leading.get(*rule) == Some(&0))
+        .collect();
+    while let Some(rule) = free.pop() {
+        if let Some(left) = left.get_mut(rule) {
+            *left = false;
+        }
+        for next in forth.get(rule).into_iter().flatten() {
+            let Some(leading) = leading.get_mut(*next) else { continue };
+            *leading = leading.saturating_sub(1);
+            if *leading == 0 && is_left(left, *next) {
+                free.push(*next);
+            }
+        }
     }
 }

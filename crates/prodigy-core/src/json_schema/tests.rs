@@ -424,7 +424,7 @@ proptest! {
     }
 
     #[test]
-    fn reading_anything_as_a_schema_never_panics(schema in any_schema(), value in any_value(), keyword in prop::sample::select([keyword::SIMPLE, keyword::HOLDERS, keyword::ANNOTATIONS].concat())) {
+    fn reading_anything_as_a_schema_never_panics(schema in any_schema(), value in any_value(), keyword in prop::sample::select([rule::SIMPLE, rule::HOLDERS, rule::ANNOTATIONS].concat())) {
         let odd = json!({keyword: value, "$defs": {"a": schema}});
         if let Ok(schema) = OutputSchema::parse(&odd) {
             schema.validate(&value).ok();

@@ -6,9 +6,9 @@
 //! the beginning of one are held back.
 
 mod automaton;
-mod forms;
-mod inherited;
+mod env_secrets;
 mod quoting;
+mod secret_forms;
 mod stream;
 
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
@@ -16,7 +16,8 @@ use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
 use serde_json::{Map, Value};
 
 use automaton::Automaton;
-pub use inherited::env_secrets;
+
+pub use env_secrets::env_secrets;
 pub use stream::MaskStream;
 
 /// The replacement of a secret.
@@ -40,7 +41,7 @@ impl Mask {
         let mut patterns = BTreeSet::new();
         let mut too_short = Vec::new();
         for (number, secret) in secrets.into_iter().enumerate() {
-            if !secret.is_empty() && !forms::add_secret_forms(&secret, &mut patterns) {
+            if !secret.is_empty() && !secret_forms::add_secret_forms(&secret, &mut patterns) {
                 too_short.push(number);
             }
         }
@@ -288,7 +289,7 @@ mod tests {
             let mask = Mask::new(secrets.clone());
             let mut forms = BTreeSet::new();
             for secret in &secrets {
-                forms::add_secret_forms(secret, &mut forms);
+                secret_forms::add_secret_forms(secret, &mut forms);
             }
             let forms: Vec<Vec<u8>> = forms.into_iter().collect();
             let mut text = Vec::new();
@@ -311,7 +312,7 @@ mod tests {
         ) {
             prop_assume!(secret.trim() == secret && !secret.contains('*'));
             let mask = Mask::new([secret.clone()]);
-            for encoded in forms::tests::encodings(&format!("{before}{secret}{after}")) {
+            for encoded in secret_forms::tests::encodings(&format!("{before}{secret}{after}")) {
                 let out = mask.mask_str(&encoded);
                 prop_assert!(out.contains(HIDDEN), "{encoded}");
             }

@@ -1,11 +1,11 @@
 //! Failure policies: backoff, circuit breaker, limits of failures, budgets.
 
 mod backoff;
-mod breaker;
-mod limits;
-mod spending;
+mod budget;
+mod circuit_breaker;
+mod failure_limits;
 
 pub use backoff::{Backoff, RetryPolicy};
-pub use breaker::CircuitBreaker;
-pub use limits::FailureCounter;
-pub use spending::{Budget, ItemBudget, OnExceeded, OnLimit, OnUnknownCost, QuotaPolicy};
+pub use budget::{Budget, ItemBudget, OnExceeded, OnLimit, OnUnknownCost, QuotaPolicy};
+pub use circuit_breaker::CircuitBreaker;
+pub use failure_limits::FailureCounter;

@@ -3,17 +3,19 @@
 //! An approver passes back the digest of what they were shown. If anything of it has changed
 //! since, they have approved something else.
 
-mod refusal;
-mod shown;
+mod error;
+mod scope;
 #[cfg(test)]
 mod tests;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::{refusal::ApprovalError, shown::ApprovalScope};
 use super::{ApprovalState, ApproverGroup, IdentityKind, ReplayPolicy, ReplayRole, ReplayRule};
 use crate::Timestamp;
+
+pub use error::ApprovalError;
+pub use scope::ApprovalScope;
 
 /// The prefix of a digest.
 const DIGEST: &str = "sha256:";

@@ -5,43 +5,27 @@
 
 pub mod alerts;
 pub mod approval;
-mod builtin;
-mod case_grammar;
-mod cases;
-mod decide;
-mod explain;
-mod grammar;
-mod matching;
-mod outside;
+mod decision;
+mod evaluate;
+mod facts;
+mod health;
 mod policy;
-mod rate;
-mod reach;
-mod read;
-mod read_match;
-mod reference;
-mod ruling;
-mod snapshot;
-mod subject;
 #[cfg(test)]
 mod tests;
-mod vitals;
-mod wait;
-mod words;
 
 pub use crate::event::IdentityKind;
-pub use cases::{ExpectedDecision, PolicyCase};
-pub use decide::evaluate;
-pub use matching::RuleMatch;
-pub use policy::{
-    AlertRules, ApproverGroup, ReplayAction, ReplayLimits, ReplayPolicy, ReplayRole, ReplayRule,
-    ReplayVelocity,
-};
-pub use rate::Rate;
-pub use read::LoadedPolicy;
-pub use reference::{policy_markdown, policy_schema};
-pub use ruling::{NextAction, ReplayDecision, ReplayGoal, ReplayVerdict};
-pub use subject::{
+pub use decision::{NextAction, ReplayDecision, ReplayGoal, ReplayVerdict};
+pub use evaluate::evaluate;
+pub use facts::{
     ApprovalState, EffectEvidence, EntryFacts, EvaluationContext, ReplayCounters, ReplayTrigger,
 };
-pub use vitals::{DlqHealth, HealthSample, JobHealth, OldestEntry};
-pub use wait::ReplayBackoff;
+pub use health::{DlqHealth, HealthSample, JobHealth, OldestEntry};
+pub use policy::{
+    AlertRules, ApproverGroup, ReplayAction, ReplayLimits, ReplayPolicy, ReplayRole, ReplayRule,
+    ReplayVelocity, RuleMatch,
+    backoff::ReplayBackoff,
+    rate::Rate,
+    reader::LoadedPolicy,
+    reference::{policy_markdown, policy_schema},
+    test_case::{ExpectedDecision, PolicyCase},
+};

@@ -6,11 +6,11 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::{
     YamlKey, YamlNode, YamlValue,
+    char_offsets::CharOffsets,
     frame::{self, Collection, ParseFrame, YamlAnchor},
-    offsets::CharOffsets,
-    place::{block_header, sequence_start, skip_properties},
     scalar::{self, ScalarTag},
-    syntax,
+    span::{block_header, sequence_start, skip_properties},
+    syntax_error,
 };
 use crate::diagnostic::{Diagnostic, Span};
 
@@ -84,7 +84,7 @@ impl YamlParser<'_> {
         for event in Parser::new_from_str(self.text) {
             let (event, marks) = event.map_err(|error| {
                 let at = self.offsets.byte_of(error.marker().index());
-                let mistake = syntax::explain_syntax_error(error.info(), self.text, at);
+                let mistake = syntax_error::explain_syntax_error(error.info(), self.text, at);
                 let span = self.span(mistake.range.start, mistake.range.end);
                 let diagnostic = Diagnostic::error(span, mistake.message);
                 match mistake.help {

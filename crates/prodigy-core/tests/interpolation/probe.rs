@@ -56,13 +56,17 @@ impl Shell {
     }
 }
 
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.path).ok();
+    }
+}
+
 impl Folder {
     /// Makes a fresh folder for a test.
     pub(crate) fn new(name: &str) -> Self {
+        let name = format!("{name}-{}", std::process::id());
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        if path.exists() {
-            fs::remove_dir_all(&path).unwrap();
-        }
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("probe.sh"), PROBE).unwrap();
         fs::write(path.join("env.sh"), PROBE_ENV).unwrap();

@@ -1,10 +1,15 @@
 //! Claude Code, without a terminal.
 
-mod recall;
+#[cfg(test)]
+mod tests;
 
 use std::{
     ffi::{OsStr, OsString},
+    fs::File,
+    io,
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use prodigy_core::{
@@ -12,9 +17,10 @@ use prodigy_core::{
     failure::{Failure, ReasonCode},
     workflow::{AgentKind, AgentOptions, ClaudeAgent, PermissionMode},
 };
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, mkdirat, openat, renameat, unlinkat};
 
 use super::{
-    Agent, AgentExit, AgentLaunch, AgentReport, AgentRequest, scratch_file, stream, variable,
+    Agent, AgentExit, AgentLaunch, AgentReport, AgentRequest, outcome, scratch_file, variable,
 };
 
 /// The variables set unless the user did: no other traffic, and few retries, since prodigy waits.
@@ -138,7 +144,7 @@ impl Agent for ClaudeDriver {
     }
 
     fn evaluate(&self, traces: &AgentExit<'_>) -> AgentReport {
-        stream::evaluate_stream(traces)
+        outcome::evaluate_stream(traces)
     }
 
     fn program(&self) -> Option<&str> {
@@ -180,7 +186,7 @@ impl Agent for ClaudeDriver {
     fn restore_session(&self, session: &str, cwd: &Path, directory: &Path) -> bool {
         let here = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         let project = Some(project_name(&here)).filter(|name| name.len() <= LONGEST_PROJECT);
-        recall::restore_transcript(&directory.join("projects"), session, project.as_deref())
+        restore_transcript(&directory.join("projects"), session, project.as_deref())
     }
 }
 
@@ -215,5 +221,61 @@ fn project_name(directory: &Path) -> String {
         .collect()
 }
 
-#[cfg(test)]
-mod tests;
+/// Returns whether there is a transcript of a session, and puts a copy into the directory of a
+/// project unless the last one is there.
+///
+/// `projects` holds a directory for each project; `wanted` is the name of one of them, if the
+/// program would find a copy there.
+pub(super) fn restore_transcript(projects: &Path, session: &str, wanted: Option<&str>) -> bool {
+    let Ok(projects) = directory(CWD, projects.as_os_str(), OFlags::empty()) else { return false };
+    let name = format!("{session}.jsonl");
+    let Some((project, transcript)) = last(&projects, &name) else { return false };
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != project) {
+        // Without the copy, the program may still find the one elsewhere.
+        copy(transcript, &projects, wanted, &name).ok();
+    }
+    true
+}
+
+/// Returns the last of the transcripts of a session, and the project that it is in.
+fn last(projects: &OwnedFd, name: &str) -> Option<(String, File)> {
+    let entries = Dir::read_from(projects).ok()?.flatten();
+    let found = entries.filter_map(|entry| {
+        let project = entry.file_name().to_str().ok()?.to_owned();
+        let inside = directory(projects, OsStr::new(&project), OFlags::NOFOLLOW).ok()?;
+        let (transcript, modified) = transcript(&inside, name)?;
+        Some((modified, project, transcript))
+    });
+    let last = found.max_by(|(first, ..), (second, ..)| first.cmp(second));
+    last.map(|(_, project, transcript)| (project, transcript))
+}
+
+/// Opens a transcript, if it is a file, and says when it was changed.
+fn transcript(project: &OwnedFd, name: &str) -> Option<(File, SystemTime)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(project, name, flags, Mode::empty()).ok()?);
+    let meta = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    Some((file, meta.modified().ok()?))
+}
+
+/// Copies a transcript, in one go as others see it.
+fn copy(mut from: File, projects: &OwnedFd, wanted: &str, name: &str) -> io::Result<()> {
+    match mkdirat(projects, wanted, Mode::RWXU) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let project = directory(projects, OsStr::new(wanted), OFlags::NOFOLLOW)?;
+    let draft = format!("{name}.{}", std::process::id());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let to = openat(&project, &draft, flags, Mode::RUSR | Mode::WUSR)?;
+    let copied = io::copy(&mut from, &mut File::from(to))
+        .and_then(|_| Ok(renameat(&project, &draft, &project, name)?));
+    if copied.is_err() {
+        unlinkat(&project, &draft, AtFlags::empty()).ok();
+    }
+    copied
+}
+
+fn directory(at: impl AsFd, name: &OsStr, more: OFlags) -> rustix::io::Result<OwnedFd> {
+    openat(at, name, OFlags::DIRECTORY | OFlags::CLOEXEC | more, Mode::empty())
+}

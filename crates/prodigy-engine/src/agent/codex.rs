@@ -14,7 +14,7 @@ use prodigy_core::{
 use serde_json::Value;
 
 use super::{
-    Agent, AgentExit, AgentLaunch, AgentReport, AgentRequest, scratch_file, stream, variable,
+    Agent, AgentExit, AgentLaunch, AgentReport, AgentRequest, outcome, scratch_file, variable,
 };
 
 /// Codex.
@@ -86,7 +86,7 @@ impl Agent for CodexDriver {
     }
 
     fn evaluate(&self, traces: &AgentExit<'_>) -> AgentReport {
-        stream::evaluate_stream(traces)
+        outcome::evaluate_stream(traces)
     }
 
     fn program(&self) -> Option<&str> {

@@ -12,7 +12,7 @@ use prodigy_core::{
     workflow::{AgentKind, CommandAgent, ExitMeaning, PromptBy},
 };
 
-use super::{Agent, AgentExit, AgentLaunch, AgentReport, AgentRequest, judge};
+use super::{Agent, AgentExit, AgentLaunch, AgentReport, AgentRequest, outcome};
 use crate::{
     process::{ProcessOutcome, ProcessStatus},
     root_dir::RootDir,
@@ -33,7 +33,7 @@ impl CommandDriver {
 
     /// Returns why the program failed, in the words of its configuration.
     fn failure(&self, ended: &ProcessOutcome) -> Option<Failure> {
-        let failure = judge::process_failure(ended)?;
+        let failure = outcome::process_failure(ended)?;
         let meaning = match ended.status {
             // What ended it says more than the code that it still managed to leave.
             ProcessStatus::Exited(code) if ended.ended_by.is_none() => {
@@ -60,9 +60,9 @@ impl CommandDriver {
         let said =
             |printed: &str| QuotaLimit::find_in_output(printed, traces.now, &TimeZone::system());
         // What a model wrote is on standard output: there only the very last line is the program's.
-        let printed = judge::output_tail(stdout);
+        let printed = outcome::output_tail(stdout);
         let last = printed.lines().next_back().unwrap_or_default();
-        let said = said(&judge::output_tail(stderr)).or_else(|| said(last));
+        let said = said(&outcome::output_tail(stderr)).or_else(|| said(last));
         match self.config.exit_codes.get(code) {
             None => said,
             Some(ExitMeaning::Failure(ReasonCode::AuthFailed)) => {
@@ -99,7 +99,7 @@ impl Agent for CommandDriver {
     fn evaluate(&self, traces: &AgentExit<'_>) -> AgentReport {
         let ended = traces.ended;
         let mut report = AgentReport {
-            output: judge::output_text(&ended.stdout),
+            output: outcome::output_text(&ended.stdout),
             is_printed: true,
             failure: self.failure(ended),
             ..AgentReport::default()
@@ -109,7 +109,7 @@ impl Agent for CommandDriver {
         match answer(traces, file) {
             Ok(answer) => (report.output, report.is_printed) = (answer, false),
             Err(failure) => {
-                report.failure.get_or_insert_with(|| judge::with_output(failure, ended));
+                report.failure.get_or_insert_with(|| outcome::with_output(failure, ended));
             }
         }
         report
@@ -169,11 +169,12 @@ mod tests {
 
     use prodigy_core::workflow::AgentOptions;
 
-    use super::*;
     use crate::{
-        agent::{judge::tests::ended, tests},
+        agent::{outcome::tests::ended, tests},
         process::TerminationReason,
     };
+
+    use super::*;
 
     fn config(command: &[&str]) -> CommandAgent {
         CommandAgent::new(command.iter().map(|&word| word.to_owned()).collect())

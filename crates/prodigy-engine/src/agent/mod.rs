@@ -7,12 +7,8 @@
 mod claude;
 mod codex;
 mod command;
-mod judge;
-mod quota;
+mod outcome;
 mod simulated;
-mod speech;
-mod stream;
-mod turn;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -29,8 +25,9 @@ use prodigy_core::{
 };
 use serde_json::Value;
 
-pub use self::turn::{Error, TurnOutcome, run_turn};
 use crate::process::ProcessOutcome;
+
+pub use simulated::turn::{Error, TurnOutcome, run_turn};
 
 /// A request to an agent.
 #[derive(Clone, Copy, Debug)]

@@ -9,9 +9,9 @@ use std::{
 };
 
 use super::{
-    Error, disk,
+    Error, disk_error,
     in_flight::{InFlightDir, InFlightRecord},
-    stale,
+    locks,
 };
 use crate::{
     clock,
@@ -83,17 +83,17 @@ pub struct Git {
 /// All three are given to git by name, so that a `.git` file or a `commondir`
 /// that an agent rewrote leads nowhere.
 #[derive(Clone, Debug)]
-pub(super) struct GitDirs {
+pub(crate) struct GitDirs {
     /// The directory of the working tree's own state.
-    pub(super) git_dir: PathBuf,
+    pub(crate) git_dir: PathBuf,
     /// The directory that all working trees share.
-    pub(super) common_dir: PathBuf,
+    pub(crate) common_dir: PathBuf,
     /// The files.
-    pub(super) work_tree: PathBuf,
+    pub(crate) work_tree: PathBuf,
 }
 
 /// One call of git that is being put together.
-pub(super) struct GitCommand<'a> {
+pub(crate) struct GitCommand<'a> {
     git: &'a Git,
     cwd: &'a Path,
     place: Option<&'a GitDirs>,
@@ -143,17 +143,17 @@ impl Git {
     }
 
     /// Sets a variable for every call.
-    pub(super) fn set_env(&mut self, name: &str, value: OsString) {
+    pub(crate) fn set_env(&mut self, name: &str, value: OsString) {
         self.env.push((name.into(), Some(value)));
     }
 
     /// Records every call that is under way.
-    pub(super) fn set_in_flight_dir(&mut self, in_flight: InFlightDir) {
+    pub(crate) fn set_in_flight_dir(&mut self, in_flight: InFlightDir) {
         self.in_flight = Some(in_flight);
     }
 
     /// Records that something which may take git's locks is about to start.
-    pub(super) fn record_start(&self) -> Option<InFlightRecord> {
+    pub(crate) fn record_start(&self) -> Option<InFlightRecord> {
         self.in_flight.as_ref().and_then(InFlightDir::record_start)
     }
 
@@ -173,7 +173,7 @@ impl Git {
     }
 
     /// Starts a call that finds its repository by itself.
-    pub(super) fn command<'a>(&'a self, cwd: &'a Path, args: &[&str]) -> GitCommand<'a> {
+    pub(crate) fn command<'a>(&'a self, cwd: &'a Path, args: &[&str]) -> GitCommand<'a> {
         GitCommand {
             git: self,
             cwd,
@@ -189,66 +189,66 @@ impl Git {
     }
 
     /// Starts a call about one working tree.
-    pub(super) fn command_in<'a>(&'a self, place: &'a GitDirs, args: &[&str]) -> GitCommand<'a> {
+    pub(crate) fn command_in<'a>(&'a self, place: &'a GitDirs, args: &[&str]) -> GitCommand<'a> {
         GitCommand { place: Some(place), ..self.command(&place.work_tree, args) }
     }
 }
 
 impl<'a> GitCommand<'a> {
     /// Adds arguments.
-    pub(super) fn args<T: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = T>) -> Self {
+    pub(crate) fn args<T: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = T>) -> Self {
         self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
     /// Uses another index than the working tree's own.
-    pub(super) fn index(mut self, index: &'a Path) -> Self {
+    pub(crate) fn index(mut self, index: &'a Path) -> Self {
         self.index = Some(index);
         self
     }
 
     /// Makes sure that what the call writes survives a loss of power.
-    pub(super) fn durable(self) -> Self {
+    pub(crate) fn durable(self) -> Self {
         self.settings(DURABLE)
     }
 
     /// Adds settings, which win over those of the repository.
-    pub(super) fn settings(mut self, settings: &[&'static str]) -> Self {
+    pub(crate) fn settings(mut self, settings: &[&'static str]) -> Self {
         self.settings.extend(settings);
         self
     }
 
     /// Says that the call only reads, so that it takes no locks.
-    pub(super) fn read_only(self) -> Self {
+    pub(crate) fn read_only(self) -> Self {
         self.env(READS, "0")
     }
 
     /// Sets a variable.
-    pub(super) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+    pub(crate) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
         self.env.push((name, value.into()));
         self
     }
 
     /// Gives the call something to read.
-    pub(super) fn stdin(mut self, stdin: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn stdin(mut self, stdin: impl Into<Vec<u8>>) -> Self {
         self.stdin = stdin.into();
         self
     }
 
     /// Lets the call take no longer than this.
-    pub(super) fn with_timeout(mut self, timeout: Duration) -> Self {
+    pub(crate) fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
     /// Accepts other exit codes than 0 as answers.
-    pub(super) fn accept_codes(mut self, also: &'static [i32]) -> Self {
+    pub(crate) fn accept_codes(mut self, also: &'static [i32]) -> Self {
         self.also = also;
         self
     }
 
     /// Makes the call.
-    pub(super) fn run(self) -> Result<HelperOutput, Error> {
+    pub(crate) fn run(self) -> Result<HelperOutput, Error> {
         let (also, place, began) = (self.also, self.place, clock::now());
         let reads = self.env.iter().any(|(name, _)| *name == READS);
         let _record = if reads { None } else { self.git.record_start() };
@@ -259,20 +259,20 @@ impl<'a> GitCommand<'a> {
         };
         if let Some(place) = place.filter(|_| was_killed && !reads) {
             // What it leaves would be in the way of every other git.
-            stale::remove_stale(place, |lock| lock.created_since(began.into()))?;
+            locks::remove_stale(place, |lock| lock.created_since(began.into()))?;
         }
         let (command, output) = ended?;
         if output.status != 0 && !also.contains(&output.status) {
             let lock = blocking_lock(&output.stderr);
             let message = first_line(&output.stderr);
-            let message = disk::with_cause(message, &output.stderr, self.paths());
+            let message = disk_error::with_cause(message, &output.stderr, self.paths());
             return Err(Error::Failed { command, status: output.status, message, lock });
         }
         Ok(output)
     }
 
     /// Starts a call that stays and answers line by line.
-    pub(super) fn spawn_coprocess(self) -> Result<Coprocess, Error> {
+    pub(crate) fn spawn_coprocess(self) -> Result<Coprocess, Error> {
         self.with(Coprocess::start).map(|(_, duplex)| duplex)
     }
 
@@ -331,20 +331,20 @@ impl<'a> GitCommand<'a> {
     }
 
     /// Makes the call and returns what it printed, without the last line's end.
-    pub(super) fn run_text(self) -> Result<String, Error> {
+    pub(crate) fn run_text(self) -> Result<String, Error> {
         let output = self.run()?;
         let text = String::from_utf8_lossy(&output.stdout);
         Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
     }
 
     /// Makes the call and returns the fields it printed, each ended by a NUL byte.
-    pub(super) fn run_fields(self) -> Result<Vec<Vec<u8>>, Error> {
+    pub(crate) fn run_fields(self) -> Result<Vec<Vec<u8>>, Error> {
         Ok(split_fields(&self.run()?.stdout))
     }
 }
 
 /// Splits what a call with `-z` printed.
-pub(super) fn split_fields(bytes: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) fn split_fields(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut fields: Vec<_> = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
     if fields.last().is_some_and(Vec::is_empty) {
         fields.pop();
@@ -353,7 +353,7 @@ pub(super) fn split_fields(bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Returns the bytes of a path as the text that people see.
-pub(super) fn display_path(path: &[u8]) -> String {
+pub(crate) fn display_path(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 

@@ -18,7 +18,7 @@ use crate::clock;
 
 /// The directory of the records, shared by all that use a repository for the job.
 #[derive(Clone, Debug)]
-pub(super) struct InFlightDir {
+pub(crate) struct InFlightDir {
     directory: PathBuf,
     next: Arc<AtomicU64>,
 }
@@ -31,7 +31,7 @@ pub struct InFlightRecord {
 
 impl InFlightDir {
     /// Records that a program is about to start.
-    pub(super) fn record_start(&self) -> Option<InFlightRecord> {
+    pub(crate) fn record_start(&self) -> Option<InFlightRecord> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (process, moment) = (std::process::id(), clock::now().as_nanosecond());
         let path = self.directory.join(format!("{process}-{number}-{moment}"));
@@ -63,7 +63,7 @@ impl Repo {
 }
 
 /// Returns the records that runs which died left in a directory, with their times.
-pub(super) fn stale_records(directory: &Path) -> Result<Vec<(PathBuf, SystemTime)>, Error> {
+pub(crate) fn stale_records(directory: &Path) -> Result<Vec<(PathBuf, SystemTime)>, Error> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

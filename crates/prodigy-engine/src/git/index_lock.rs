@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Error, shelter::read_regular_or_empty};
+use super::{Error, isolation::isolated_git_dir::read_regular_or_empty};
 
 /// The longest that we wait for another git's lock.
 const PATIENCE: Duration = Duration::from_secs(5);

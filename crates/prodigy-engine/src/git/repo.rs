@@ -12,8 +12,8 @@ use prodigy_core::ids::{RepoName, safe_name};
 use super::{
     Error, Git,
     command::{GitCommand, GitDirs, display_path},
-    shelter::FrozenConfig,
-    tree::is_hash,
+    isolation::isolated_git_dir::FrozenConfig,
+    worktree::is_hash,
 };
 
 /// A repository with a working tree and at least one commit.
@@ -322,4 +322,23 @@ fn refused(error: Error, path: &Path) -> Error {
         return Error::Refused { path: path.to_owned(), message };
     }
     Error::NotARepository { path: path.to_owned() }
+}
+
+impl Repo {
+    /// Returns the mail address in the configuration.
+    pub fn user_email(&self) -> Option<String> {
+        self.setting("user.email").filter(|email| !email.trim().is_empty())
+    }
+
+    /// Returns the key that commits are signed with, if they are signed with keys of ssh: the
+    /// path of a file, or the public key itself.
+    pub fn ssh_signing_key(&self) -> Option<String> {
+        let format = self.setting("gpg.format")?;
+        if format != "ssh" {
+            return None;
+        }
+        // A path may begin with `~`, which git resolves.
+        let call = self.call(&["config", "--type=path", "--get", "user.signingkey"]);
+        call.run_text().ok().filter(|key| !key.trim().is_empty())
+    }
 }

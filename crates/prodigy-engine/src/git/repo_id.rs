@@ -4,7 +4,7 @@ use std::{fs, io, os::unix::fs::PermissionsExt as _, path::Path};
 
 use prodigy_core::ids::hex;
 
-use super::{Error, Repo, shelter::read_regular_or_empty};
+use super::{Error, Repo, isolation::isolated_git_dir::read_regular_or_empty};
 
 /// The file in the directory that all working trees share.
 pub(super) const ID_FILE: &str = "prodigy.id";

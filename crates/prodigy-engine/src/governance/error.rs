@@ -3,7 +3,10 @@
 use prodigy_core::workflow::Rejected;
 
 use super::{OTHER_ENDING, POLICY_FILE, UnconfirmedFile};
-use crate::{audit, git, store};
+use crate::{
+    git,
+    store::{self, audit},
+};
 
 /// The reason why no policy can decide.
 #[derive(Debug, thiserror::Error)]

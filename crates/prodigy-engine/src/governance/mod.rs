@@ -3,15 +3,15 @@
 //! The policy in force is the one committed on the branch that the job merges into. A file that
 //! is only in the checkout can be written by every step; a commit can be reviewed later.
 
-mod confirmed;
+mod active_policy;
+mod confirmation;
 mod error;
-mod in_force;
-mod source;
+mod policy_source;
 
-pub use confirmed::{UnconfirmedFile, confirmation};
+pub use active_policy::{ActivePolicy, SignerFiles};
+pub use confirmation::{UnconfirmedFile, confirmation};
 pub use error::PolicyError;
-pub use in_force::{ActivePolicy, SignerFiles};
-pub use source::{CommittedPolicy, PolicySource, guarded_files};
+pub use policy_source::{CommittedPolicy, PolicySource, guarded_files};
 
 /// The file of the policy, from the root of a repository.
 pub const POLICY_FILE: &str = ".prodigy/replay-policy.yml";

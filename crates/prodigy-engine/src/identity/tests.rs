@@ -185,7 +185,7 @@ fn a_key_that_cannot_be_used_is_named_and_nobody_is_asked() {
 
 #[test]
 fn a_program_that_is_not_installed_is_named() {
-    let error = ssh::run_ssh_keygen_program("no-such-ssh-keygen", &[], "").unwrap_err();
+    let error = run_ssh_keygen_program("no-such-ssh-keygen", &[], "").unwrap_err();
     insta::assert_snapshot!(format!("{error}; {}", error.hint().unwrap()), @"`ssh-keygen` is not installed, or not on the `PATH`; install OpenSSH; Debian calls it `openssh-client`");
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use rustix::{param::clock_ticks_per_second, time::ClockId};
 
-use super::tree::{self, ProcessInfo};
+use super::process_info::{self, ProcessInfo};
 use crate::clock;
 
 /// The tolerance by which a process may seem younger than its lock: clocks are set, ticks coarse.
@@ -41,7 +41,7 @@ pub struct LockIdentity {
 /// another user cannot have made a file of this one.
 pub fn is_lock_in_use(lock: &LockIdentity, directories: &[PathBuf]) -> bool {
     let booted = boot_time();
-    tree::all().into_iter().any(|process| {
+    process_info::all().into_iter().any(|process| {
         let place = PathBuf::from(format!("/proc/{}", process.pid));
         has_open(&place, lock) || is_possible_maker(&process, &place, lock, directories, booted)
     })

@@ -6,49 +6,40 @@
 //! below it whatever the step does, and it watches its socket to us: when we are
 //! gone, even by `kill -9`, it ends what it runs and then itself.
 
-mod apart;
-mod birth;
-mod client;
-mod duplex;
-mod error;
-mod forward;
+mod coprocess;
+mod helper;
 mod ignored_signals;
-mod keeper;
-mod lines;
 mod lock_owners;
-mod log;
-mod oom;
 mod origin;
-mod outlet;
-mod quick;
-mod ready;
-mod running;
-mod start;
-mod stop;
-mod strays;
-mod supervise;
-mod tree;
-mod wire;
-
-pub use client::{OutputListener, SupervisorClient};
-pub use duplex::Coprocess;
-pub use error::Error;
-pub use ignored_signals::IgnoredSignals;
-pub use lines::LineSplitter;
-pub use lock_owners::{LockIdentity, is_lock_in_use};
-pub use log::truncated_bytes;
-pub use origin::{AUTOMATION, ProcessOrigin};
-pub use quick::{HelperCommand, HelperOutput, run_helper};
-pub use start::find_executable;
-pub use stop::StopToken;
-pub use strays::kill_job_processes;
-pub use supervise::{SupervisorError, run_supervisor};
+mod orphans;
+mod process_group;
+mod process_info;
+mod spawn;
+mod stop_token;
+mod stream_io;
+mod supervisor;
 
 use std::{ffi::OsString, fmt, io, path::PathBuf, time::Duration};
 
-use prodigy_core::classify::ProcessEnd;
+use prodigy_core::failure::classify::ProcessEnd;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+
+pub use coprocess::Coprocess;
+pub use helper::{HelperCommand, HelperOutput, run_helper};
+pub use ignored_signals::IgnoredSignals;
+pub use lock_owners::{LockIdentity, is_lock_in_use};
+pub use origin::{AUTOMATION, ProcessOrigin};
+pub use orphans::kill_job_processes;
+pub use spawn::find_executable;
+pub use stop_token::StopToken;
+pub use stream_io::LineSplitter;
+pub use supervisor::{
+    SupervisorError,
+    client::{OutputListener, SupervisorClient},
+    log_writer::truncated_bytes,
+    run_supervisor,
+};
 
 /// The variable by which the processes of a supervisor are known when it is gone.
 const MARKER: &str = "PRODIGY_SUPERVISOR";
@@ -207,4 +198,71 @@ impl ProcessStatus {
             Self::NotStarted { .. } => 127,
         }
     }
+}
+
+/// The reason why a program could not be run to its end.
+///
+/// A program that runs and fails is no error: that is its status.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The program could not be started.
+    #[error("cannot start `{program}`")]
+    Start {
+        /// The program.
+        program: String,
+        /// The reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The program took too long and was ended.
+    #[error("`{program}` took longer than {} s and was ended", limit.as_secs_f64())]
+    TimedOut {
+        /// The program.
+        program: String,
+        /// The time it had.
+        limit: Duration,
+    },
+    /// The program printed more than we are willing to hold, and was ended.
+    #[error("`{program}` printed more than {limit} bytes and was ended")]
+    TooMuchOutput {
+        /// The program.
+        program: String,
+        /// The most that is held.
+        limit: usize,
+    },
+    /// The operating system refused something that only fails when it is in trouble.
+    #[error("cannot follow `{program}`")]
+    Follow {
+        /// The program.
+        program: String,
+        /// The reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The supervisor did not come up.
+    #[error("the supervisor `{program}` does not answer")]
+    NoSupervisor {
+        /// The binary that was started.
+        program: String,
+        /// The reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The supervisor died or fell silent, so nobody knows how the launch would have ended.
+    ///
+    /// Whatever of it was still running has been ended. The supervisor is of no more use.
+    #[error("the supervisor of the step is gone; {ended} processes of the step were ended")]
+    Lost {
+        /// The number of its processes that were ended.
+        ended: usize,
+    },
+    /// The launch was not started because its log cannot be written.
+    #[error("cannot write the log {message}")]
+    Log {
+        /// The log, and why.
+        message: String,
+    },
+    /// The launch is larger than four gigabytes.
+    #[error("the input of the step is too large")]
+    TooLarge,
 }

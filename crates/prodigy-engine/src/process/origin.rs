@@ -5,7 +5,7 @@ use std::{fs, sync::OnceLock};
 use prodigy_core::audit::RecordOrigin;
 use rustix::process::getuid;
 
-use super::strays::{is_supervisor, ourselves};
+use super::orphans::{is_supervisor, ourselves};
 
 /// The variable that every process of a step has.
 pub const AUTOMATION: &str = "PRODIGY_AUTOMATION";

@@ -4,46 +4,15 @@
 //! input ─▶ decide ─▶ events: journal, then fold, then reporter ─▶ actions
 //! ```
 
-mod attempt;
-mod begin;
-mod branch;
-mod break_off;
-mod check;
-mod crew;
-mod cut_off_runs;
+pub mod control;
 mod dispatcher;
 mod environment;
-mod files;
-mod furnish;
-mod gate;
-mod guarded_files;
-mod handler;
-mod hear;
-mod items;
-mod keep_work;
-mod merge;
-mod merges;
-mod options;
-mod parts;
-mod perform;
-mod phase_steps;
-mod provision;
-mod put_away;
-mod records;
-mod recover;
-mod replacement;
-mod replay;
-mod replay_ends;
-mod resolve;
-mod results;
-mod secure;
-mod select;
-mod spending;
-mod suspend;
-mod top_level;
-mod views;
-mod watch;
-mod worker;
+mod map;
+mod phases;
+pub(crate) mod replay;
+mod run_options;
+mod start;
+mod workflow_replacement;
 
 use std::path::PathBuf;
 
@@ -53,20 +22,27 @@ use prodigy_core::{
     job::{ApplyError, Job},
 };
 
-use crate::{audit, dlq, git, store};
+use crate::{
+    git,
+    store::{self, audit, dlq},
+};
 
-pub use begin::{
+pub use control::effect_check::{CheckedEffect, EffectCheckRequest, check_effects};
+pub use dispatcher::Dispatcher;
+pub use environment::{EnvFileError, base_environment, parse_env_file};
+pub use map::{
+    checkout_transfer::copy_worktree_files,
+    item_selection::{FilePatternError, matching_files},
+};
+pub use replay::{
+    ReplayRequest, ReplayScope,
+    gate::{ReplayRefusal, ReplaySummary},
+    replay_counts::ReplayCounts,
+};
+pub use start::{
     JobResume, NewJob, RunSettings, WorkflowCopy, WorkflowReplacement, new_job_id, relocate_guard,
     resume, start,
 };
-pub use check::{CheckedEffect, EffectCheckRequest, check_effects};
-pub use dispatcher::Dispatcher;
-pub use environment::{EnvFileError, base_environment, parse_env_file};
-pub use files::{FilePatternError, matching_files};
-pub use furnish::copy_worktree_files;
-pub use gate::{ReplayRefusal, ReplaySummary};
-pub use replay::{ReplayRequest, ReplayScope};
-pub use replay_ends::ReplayCounts;
 
 /// Sees every record once it is written.
 pub trait Reporter: Send {

@@ -5,9 +5,9 @@
 //! The step runs in its own PID namespace: it cannot see or kill processes outside, and when
 //! its first process exits, the kernel kills the rest.
 
-mod hidden;
-mod own;
-mod view;
+mod agent_home;
+mod hidden_paths;
+mod mounts;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -21,8 +21,9 @@ use crate::{
     git::CommitPaths,
     process::{self, HelperCommand, Launch, ProcessStatus, run_helper},
 };
-pub use own::{AgentHome, sessions_dir};
-use view::MountTable;
+use mounts::MountTable;
+
+pub use agent_home::{AgentHome, sessions_dir};
 
 /// The options of `bwrap` that every sandbox has.
 ///
@@ -208,8 +209,8 @@ impl Sandbox {
         // In the sandbox nobody could tell that it is the program which is missing.
         let program = process::find_executable(&launch)?;
         let mut view = MountTable::default();
-        hidden::hide_secrets(&mut view, &launch.env, needs);
-        own::hide_agent_homes(&mut view, &launch.env, needs.agents);
+        hidden_paths::hide_secrets(&mut view, &launch.env, needs);
+        agent_home::hide_agent_homes(&mut view, &launch.env, needs.agents);
         view.read(needs.checkout);
         view.read(needs.common);
         view.read(needs.prodigy);
@@ -224,7 +225,7 @@ impl Sandbox {
             view.read(path);
         }
         if let Some(own) = &needs.own {
-            own::mount_agent_home(&mut view, &launch.env, own);
+            agent_home::mount_agent_home(&mut view, &launch.env, own);
         }
         for path in &self.read {
             view.read(path);

@@ -18,11 +18,12 @@ use prodigy_core::{
 
 use super::{
     StepContext, StepScope,
-    ask::{AgentPrompt, run_agent},
-    external::{prompt_intent, run_with_effect, script_intent},
-    fault::{file_failure, path_failure},
+    agent::{AgentPrompt, run_agent},
+    effect::{prompt_intent, run_with_effect, script_intent},
     foreach,
-    output::{ActionFailure, ActionOutput, ProcessLimits, process_failure},
+    output::{
+        ActionFailure, ActionOutput, ProcessLimits, file_failure, path_failure, process_failure,
+    },
 };
 use crate::{
     process::{Launch, ProcessOutcome},

@@ -12,7 +12,7 @@ use prodigy_core::{
     workflow::{AutoCommit, Step, StepAction, rendered_label},
 };
 
-use super::{StepContext, StepScope, fault::infrastructure_failure, flow::StepTask};
+use super::{StepContext, StepScope, output::infrastructure_failure, runner::StepTask};
 use crate::git::{self, CommitResult, CommitScope, UncommittedFile};
 
 /// The files that commits of ours leave out.

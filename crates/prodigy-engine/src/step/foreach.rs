@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::{
     StepContext, StepOutcome, StepScope,
     action::{StepAttempt, bind_script, run_shell, template_failure},
-    flow::cancelled_failure,
     output::{ActionFailure, ActionOutput},
+    runner::cancelled_failure,
     sequence::{SequenceCompletion, SequenceStop, run_sequence},
 };
 

@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 
 use super::{
     StepContext, StepOutcome, StepScope,
-    course::{emit_failed, emit_started},
-    flow::{StepTask, is_safe_to_retry, run_once},
     output::{ActionFailure, ActionOutput},
+    runner::{StepTask, is_safe_to_retry, run_once},
     sequence::{SequenceCompletion, SequenceStop, run_sequence},
+    step_events::{emit_failed, emit_started},
 };
 
 /// The result of handling a failed step.

@@ -4,33 +4,26 @@
 //! on the way is told to the job through [`StepContext::tell`]; how it ended is the
 //! return value. Nothing here writes the journal.
 
-mod accounting;
 mod action;
-mod answer;
-mod ask;
+mod agent;
 mod auto_commit;
 mod budget_gate;
-mod confine;
-mod course;
+mod context;
+mod effect;
+mod effect_tracker;
 mod environment;
-mod external;
-mod fault;
-mod flow;
 mod foreach;
 mod handler;
-mod interruption;
-mod judge;
-mod known;
+mod launch;
 mod output;
-mod past;
-mod place;
 mod progress;
+mod runner;
 mod saved_output;
 mod sequence;
-mod session;
-mod supervisors;
-mod telling;
-mod workplace;
+mod step_events;
+mod suspension_flag;
+mod validate;
+mod working_dir;
 
 use std::collections::BTreeMap;
 
@@ -42,25 +35,25 @@ use prodigy_core::{
 };
 use serde_json::Value;
 
-pub use accounting::UnknownCosts;
-pub(crate) use accounting::{not_kept, stop};
 pub use action::run_for_output;
+pub(crate) use agent::accounting::{not_kept, stop};
+pub use agent::{
+    accounting::UnknownCosts, previous_failures::PreviousFailures, session::count_interrupted_run,
+};
 pub use auto_commit::CommitRules;
 pub(crate) use auto_commit::blocking;
 pub use budget_gate::BudgetGate;
-pub use environment::env_variables;
-pub use external::{EffectCheckOutcome, check_effect, compensate_effect};
-pub use fault::{infrastructure_failure, worktree_failure};
-pub use flow::{StepTask, cancelled_failure, millis, random_fraction, run};
-pub use interruption::SuspensionFlag;
-pub use known::EffectTracker;
-pub use past::PreviousFailures;
-pub use progress::{SavedProgress, WorkProgress};
-pub use session::count_interrupted_run;
-pub use supervisors::SupervisorPool;
-pub use workplace::{
+pub use context::{
     AttemptId, JobContext, StepContext, StepNotification, StepOwner, commit_trailer,
 };
+pub use effect::{EffectCheckOutcome, check_effect, compensate_effect};
+pub use effect_tracker::EffectTracker;
+pub use environment::env_variables;
+pub use launch::SupervisorPool;
+pub use output::{infrastructure_failure, worktree_failure};
+pub use progress::{SavedProgress, WorkProgress};
+pub use runner::{StepTask, cancelled_failure, millis, random_fraction, run};
+pub use suspension_flag::SuspensionFlag;
 
 /// The variables that a step sees, and what the steps so far added to them.
 #[derive(Clone, Debug, Default)]

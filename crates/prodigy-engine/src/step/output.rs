@@ -1,25 +1,30 @@
 //! Output of a process, as variables and messages.
 
 use std::{
+    error::Error,
     fs::File,
-    io::{Read as _, Seek as _, SeekFrom, Write as _},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    iter,
 };
 
 use prodigy_core::{
     capture::CaptureStream,
-    classify::{FailureFacts, classify},
     event::LogRange,
-    failure::{Failure, ReasonCode},
+    failure::{
+        Failure, ReasonCode,
+        classify::{FailureFacts, classify, reason_from_io_error, reason_from_output},
+    },
 };
 
 use super::StepContext;
 use crate::{
-    process::{CapturedOutput, ProcessOutcome, ProcessStatus, TerminationReason},
+    process::{self, CapturedOutput, ProcessOutcome, ProcessStatus, TerminationReason},
+    root_dir,
     store::{LogFile, open_to_read},
 };
 
 /// The most that a captured variable may hold.
-pub(super) const CAPTURE_LIMIT: u64 = 1024 * 1024;
+pub(crate) const CAPTURE_LIMIT: u64 = 1024 * 1024;
 
 /// The most of the output that a failure keeps.
 const TAIL_LINES: usize = 20;
@@ -29,46 +34,46 @@ const TAIL_BYTES: usize = 4096;
 
 /// The output of an action, before it is evaluated.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ActionOutput {
+pub(crate) struct ActionOutput {
     /// Standard output, bounded.
-    pub(super) stdout: CapturedOutput,
+    pub(crate) stdout: CapturedOutput,
     /// Standard error, bounded.
-    pub(super) stderr: CapturedOutput,
+    pub(crate) stderr: CapturedOutput,
     /// The log files it is in.
-    pub(super) slot: u32,
+    pub(crate) slot: u32,
     /// The code of the process.
-    pub(super) exit_code: i32,
+    pub(crate) exit_code: i32,
     /// The text that replaces standard output, if any.
-    pub(super) instead: Option<String>,
+    pub(crate) instead: Option<String>,
     /// Set if an agent made it.
-    pub(super) agent: bool,
+    pub(crate) agent: bool,
     /// Set if it is JSON that satisfies the schema the step asks for.
-    pub(super) is_data: bool,
+    pub(crate) is_data: bool,
     /// Set if standard output is the transcript of an agent, which has a log file of its own.
-    pub(super) transcript: bool,
+    pub(crate) transcript: bool,
     /// Set if nothing was run for it, because the side effect had been made before.
-    pub(super) adopted: bool,
+    pub(crate) adopted: bool,
 }
 
 /// A failure with the output that came before it, for handlers and logs.
 #[derive(Clone, Debug)]
-pub(super) struct ActionFailure {
+pub(crate) struct ActionFailure {
     /// The failure.
-    pub(super) failure: Failure,
+    pub(crate) failure: Failure,
     /// The output before the failure.
-    pub(super) output: ActionOutput,
+    pub(crate) output: ActionOutput,
     /// Set if a process was started, so that it may have changed something.
-    pub(super) has_begun: bool,
+    pub(crate) has_begun: bool,
 }
 
 impl ActionFailure {
     /// Makes one that came before any output.
-    pub(super) fn without_output(failure: Failure) -> Box<Self> {
+    pub(crate) fn without_output(failure: Failure) -> Box<Self> {
         Box::new(Self { failure, output: ActionOutput::default(), has_begun: false })
     }
 
     /// Makes one of a process, which may not have been started at all.
-    pub(super) fn from_process(
+    pub(crate) fn from_process(
         failure: Failure,
         output: ActionOutput,
         status: &ProcessStatus,
@@ -78,19 +83,19 @@ impl ActionFailure {
     }
 
     /// Makes one; boxed, since most tries succeed.
-    pub(super) fn with_output(failure: Failure, output: ActionOutput) -> Box<Self> {
+    pub(crate) fn with_output(failure: Failure, output: ActionOutput) -> Box<Self> {
         Box::new(Self { failure, output, has_begun: true })
     }
 }
 
 impl ActionOutput {
     /// Makes an output of text that no process printed.
-    pub(super) fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
         Self { instead: Some(text.into()), ..Self::default() }
     }
 
     /// Makes an output of what a process printed that was not listened to.
-    pub(super) fn from_process(slot: u32, ended: &ProcessOutcome) -> Self {
+    pub(crate) fn from_process(slot: u32, ended: &ProcessOutcome) -> Self {
         Self {
             stdout: ended.stdout.clone(),
             stderr: ended.stderr.clone(),
@@ -105,7 +110,7 @@ impl ActionOutput {
     }
 
     /// Returns the text for `${shell.output}`: standard output without its last newline.
-    pub(super) fn stdout_text(&self) -> String {
+    pub(crate) fn stdout_text(&self) -> String {
         match &self.instead {
             Some(text) => text.trim_end_matches(['\n', '\r']).to_owned(),
             None => text(&self.stdout),
@@ -113,7 +118,7 @@ impl ActionOutput {
     }
 
     /// Returns standard output and standard error together, for handlers.
-    pub(super) fn combined_text(&self) -> String {
+    pub(crate) fn combined_text(&self) -> String {
         let (out, err) = (self.stdout_text(), text(&self.stderr));
         match (out.is_empty(), err.is_empty()) {
             (_, true) => out,
@@ -123,7 +128,7 @@ impl ActionOutput {
     }
 
     /// Returns where the output stands in the log files.
-    pub(super) fn log(&self) -> Option<LogRange> {
+    pub(crate) fn log(&self) -> Option<LogRange> {
         (self.stdout.log_len > 0 || self.stderr.log_len > 0).then_some(LogRange {
             slot: self.slot,
             transcript: self.transcript,
@@ -135,7 +140,7 @@ impl ActionOutput {
     }
 
     /// Returns the whole of a stream, for a captured variable.
-    pub(super) fn read_all(
+    pub(crate) fn read_all(
         &self,
         workplace: &StepContext,
         stream: CaptureStream,
@@ -189,7 +194,7 @@ impl ActionOutput {
     }
 
     /// Copies standard output to a file: from memory if it is all there, else from the log.
-    pub(super) fn copy_to(&self, workplace: &StepContext, file: &mut File) -> std::io::Result<()> {
+    pub(crate) fn copy_to(&self, workplace: &StepContext, file: &mut File) -> std::io::Result<()> {
         if let Some(text) = &self.instead {
             return file.write_all(text.as_bytes());
         }
@@ -232,7 +237,7 @@ impl ActionOutput {
     }
 
     /// Makes a failure of this output.
-    pub(super) fn failure(&self, kind: ReasonCode, message: impl Into<String>) -> Failure {
+    pub(crate) fn failure(&self, kind: ReasonCode, message: impl Into<String>) -> Failure {
         Failure {
             kind,
             message: message.into(),
@@ -246,7 +251,7 @@ impl ActionOutput {
 /// Reads the standard output of a step that is over, if it is all there.
 ///
 /// A transcript is what an agent did and not what it answered.
-pub(super) fn read_logged_output(workplace: &StepContext, range: &LogRange) -> Option<String> {
+pub(crate) fn read_logged_output(workplace: &StepContext, range: &LogRange) -> Option<String> {
     if range.stdout_len > CAPTURE_LIMIT || range.transcript {
         return None;
     }
@@ -276,7 +281,7 @@ fn text(printed: &CapturedOutput) -> String {
 }
 
 /// Judges how a process ended: `None` if it ended well.
-pub(super) fn process_failure(
+pub(crate) fn process_failure(
     ended: &ProcessOutcome,
     output: &ActionOutput,
     limits: &ProcessLimits,
@@ -308,9 +313,72 @@ pub(super) fn process_failure(
 
 /// The limits a process ran under, for messages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ProcessLimits {
+pub(crate) struct ProcessLimits {
     /// The longest it may take.
-    pub(super) timeout: Option<std::time::Duration>,
+    pub(crate) timeout: Option<std::time::Duration>,
     /// The longest it may print nothing.
-    pub(super) idle: Option<std::time::Duration>,
+    pub(crate) idle: Option<std::time::Duration>,
+}
+
+/// Makes a failure of something that could not be done with a worktree.
+///
+/// The reason code follows from what the operating system said, then from the words.
+pub fn infrastructure_failure(error: &(dyn Error + 'static)) -> Failure {
+    let causes = || iter::successors(Some(error), |&error| error.source());
+    let message = causes().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    let found =
+        causes().find_map(|cause| reason_from_io_error(cause.downcast_ref::<io::Error>()?.kind()));
+    match found {
+        Some(kind) => Failure::new(kind, message),
+        None => worktree_failure(message),
+    }
+}
+
+/// Makes a failure of something that could not be done with a worktree, of its words alone.
+pub fn worktree_failure(message: impl Into<String>) -> Failure {
+    let message = message.into();
+    Failure::new(reason_from_output(&message).unwrap_or(ReasonCode::WorktreeError), message)
+}
+
+/// Makes a failure of a file that could not be read or written.
+pub(crate) fn file_failure(error: &io::Error, message: &str) -> Failure {
+    Failure::new(reason_from_io_error(error.kind()).unwrap_or(ReasonCode::WorktreeError), message)
+}
+
+/// Makes a failure of a path that could not be opened in the worktree; the words are those for
+/// a file that cannot be used.
+pub(crate) fn path_failure(
+    error: &root_dir::Error,
+    words: impl FnOnce(&io::Error) -> String,
+) -> Failure {
+    match error.io() {
+        Some(error) => file_failure(error, &words(error)),
+        None => Failure::new(ReasonCode::WorktreeError, error.to_string()),
+    }
+}
+
+/// Makes a failure of a launch that was not seen to its end.
+pub(crate) fn launch_failure(error: &process::Error) -> Box<ActionFailure> {
+    match error {
+        process::Error::TooLarge => ActionFailure::without_output(Failure::new(
+            ReasonCode::PayloadTooLarge,
+            error.to_string(),
+        )),
+        // The step was not started.
+        process::Error::Log { message } => {
+            let kind = reason_from_output(message).unwrap_or(ReasonCode::StoreUnavailable);
+            ActionFailure::without_output(Failure::new(kind, error.to_string()))
+        }
+        // There was no supervisor that could have started it.
+        process::Error::Start { .. } | process::Error::NoSupervisor { .. } => {
+            ActionFailure::without_output(Failure::new(ReasonCode::WorkerLost, error.to_string()))
+        }
+        process::Error::TimedOut { .. }
+        | process::Error::TooMuchOutput { .. }
+        | process::Error::Follow { .. }
+        | process::Error::Lost { .. } => {
+            let failure = Failure::new(ReasonCode::WorkerLost, error.to_string());
+            ActionFailure::with_output(failure, ActionOutput::default())
+        }
+    }
 }

@@ -9,7 +9,7 @@ use prodigy_core::{
 
 use super::{
     StepCompletion, StepContext, StepOutcome, StepScope,
-    flow::{StepTask, run},
+    runner::{StepTask, run},
 };
 
 /// Steps that ran one after the other, none of which ended the phase.

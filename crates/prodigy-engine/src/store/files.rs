@@ -19,7 +19,7 @@ use std::{
 
 use rustix::fs::{Access, OFlags};
 
-use super::{Error, replacement::AtomicFile};
+use super::{Error, atomic_file::AtomicFile};
 
 /// Permissions of directories.
 const DIRECTORY: u32 = 0o700;

@@ -7,7 +7,10 @@ use std::{
 
 use prodigy_core::ids::{ItemId, JobId, OWN_STEPS, RepoName};
 
-use super::{Error, beginning, segment};
+use super::{
+    Error,
+    journal::{beginning, segment},
+};
 
 /// Every path below the home, for one repository.
 #[derive(Clone, Debug, PartialEq, Eq)]

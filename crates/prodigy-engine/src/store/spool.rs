@@ -22,8 +22,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     Error, ItemEdits,
+    atomic_file::AtomicFile,
     files::{self, OpenMode},
-    replacement::AtomicFile,
 };
 
 /// The number of bytes read at once.

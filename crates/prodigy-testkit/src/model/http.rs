@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::client;
+use super::client_process;
 
 /// The longest that one answer may take to be taken.
 const WRITE_LIMIT: Duration = Duration::from_secs(30);
@@ -114,7 +114,7 @@ impl HttpConnection {
     /// Kills the program that asks.
     pub(super) fn kill(&mut self) -> io::Result<()> {
         let peer = self.reader.get_ref().peer_addr()?;
-        if client::kill(peer) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+        if client_process::kill(peer) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 
     /// Says nothing for so long, or for ever; ends early when the client goes.

@@ -4,13 +4,13 @@
 //! Messages API) and Codex (the Responses API). The agents are the real programs: they are
 //! only told another address. What they ask is recorded, so that a test can count them.
 
-mod client;
+mod client_process;
 mod http;
 mod messages;
 mod reply;
+mod request;
 mod responses;
 mod script;
-mod turn;
 
 use std::{
     collections::HashMap,
@@ -28,10 +28,9 @@ use self::{
     reply::reply,
     script::ScriptProgress,
 };
-pub use self::{
-    script::{BehaviourSequence, ModelBehaviour, ModelScript},
-    turn::{ModelApi, ModelRequest},
-};
+
+pub use self::script::{BehaviourSequence, ModelBehaviour, ModelScript};
+pub use request::{ModelApi, ModelRequest};
 
 /// A running model. Dropping it closes every connection and waits for its threads.
 #[derive(Debug)]

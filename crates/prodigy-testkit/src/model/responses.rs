@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     http::{HttpConnection, HttpRequest},
     reply::{ModelFault, ModelReply, ReplyPart},
-    turn::{ModelApi, ModelRequest, list, text},
+    request::{ModelApi, ModelRequest, list, text},
 };
 
 /// The beginnings of texts that the agent itself sends in the user's name.

@@ -11,7 +11,7 @@ use crate::{
     config::{Config, ConfigOrigin, ConfigValue, repo_root, show_size},
     error::CliError,
     exit::Exit,
-    output::Console,
+    render::console::Console,
     trust::{self, RepoContent},
 };
 

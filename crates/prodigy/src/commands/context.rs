@@ -16,13 +16,14 @@ use prodigy_engine::{
 };
 
 use super::lookup::{job_error, refuse_unbegun};
-pub(crate) use super::repository::layout;
 use crate::{
     cli::Cli,
     error::{CliError, error_chain},
     exit::Exit,
-    output::one_line,
+    render::console::one_line,
 };
+
+pub(crate) use super::lookup::repository::layout;
 
 /// The hint for a home that cannot be used.
 const OTHER_HOME: &str = "set `PRODIGY_HOME` or pass `--home DIR` to use another one";

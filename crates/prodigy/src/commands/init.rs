@@ -10,7 +10,7 @@ use prodigy_core::workflow::grammar;
 use prodigy_engine::git::{self, Repo};
 
 use super::context::shell_quote;
-use crate::{cli::Cli, config::repo_root, error::CliError, exit::Exit, output::Console};
+use crate::{cli::Cli, config::repo_root, error::CliError, exit::Exit, render::console::Console};
 
 /// The first workflow.
 const WORKFLOW: &str = include_str!("init/workflow.yml");

@@ -10,7 +10,7 @@ use crate::{
     cli::Cli,
     error::CliError,
     exit::Exit,
-    output::{Console, one_line},
+    render::console::{Console, one_line},
     trust::{self, ContentFile, RepoContent},
 };
 

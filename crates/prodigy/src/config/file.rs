@@ -15,10 +15,10 @@ use prodigy_engine::trust::{CONFIG_FILE, TrustFile};
 
 use super::{
     Config, ConfigOrigin, ConfigValue,
-    repository::{is_blank, trust_claims},
+    agent_restriction::restrict_agent,
     retention::ConfigLayer,
     setting::{FILE, is_scalar},
-    stricter::restrict_agent,
+    trust_claims::{is_blank, trust_claims},
 };
 use crate::{error::CliError, exit::Exit, trust};
 

@@ -6,16 +6,16 @@
 //! refused: a setting that is silently ignored is worse than none. What the file of a repository
 //! says about programs and permissions holds only once the user trusted that content.
 
+mod agent_restriction;
+mod byte_size;
 mod file;
 mod home;
 mod load;
-mod repository;
 mod retention;
 mod setting;
-mod size;
-mod stricter;
+mod trust_claims;
 
+pub(crate) use byte_size::show as show_size;
 pub(crate) use home::{repo_root, user_directory};
-pub(crate) use repository::trust_claims;
 pub(crate) use setting::{Config, ConfigOrigin, ConfigValue};
-pub(crate) use size::show as show_size;
+pub(crate) use trust_claims::trust_claims;

@@ -17,8 +17,8 @@ use prodigy_core::{
 use prodigy_engine::store::Durability;
 
 use super::{
+    byte_size,
     retention::{RETENTION, Retention},
-    size,
 };
 
 /// The settings of every job.
@@ -167,8 +167,10 @@ impl Config {
                 self.idle_timeout = ConfigValue { value, origin };
             }
             "durability" => self.durability = ConfigValue { value: durability(text)?, origin },
-            "log_cap" => self.log_cap = ConfigValue { value: size::parse(text)?, origin },
-            "disk_floor" => self.disk_floor = ConfigValue { value: size::parse(text)?, origin },
+            "log_cap" => self.log_cap = ConfigValue { value: byte_size::parse(text)?, origin },
+            "disk_floor" => {
+                self.disk_floor = ConfigValue { value: byte_size::parse(text)?, origin }
+            }
             unknown => return Err(format!("unknown key `{unknown}`")),
         }
         Ok(())

@@ -9,7 +9,7 @@ use super::{ContentFile, ContentSource, RepoContent, VARIABLE, store};
 use crate::{
     error::CliError,
     exit::Exit,
-    output::{Console, one_line},
+    render::console::{Console, one_line},
 };
 
 /// Refuses content that a command needs and that is not trusted.

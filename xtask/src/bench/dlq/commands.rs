@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::many::DlqFixture;
+use super::generator::DlqFixture;
 use crate::{
     bench::{
         items::{start, wait},

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use super::many::DlqGenerator;
+use super::generator::DlqGenerator;
 use crate::{
     bench::{
         table::BenchRow,

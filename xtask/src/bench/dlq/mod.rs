@@ -4,14 +4,14 @@
 //! engine's own writer of journals and dead letters.
 
 mod commands;
+mod generator;
 mod insert;
-mod many;
 
 use std::path::Path;
 
-use self::many::DlqGenerator;
 use super::table::BenchRow;
 use crate::error::Error;
+use generator::DlqGenerator;
 
 /// A number of dead letters that should not matter yet.
 const FEW: u32 = 10;

@@ -4,23 +4,21 @@
 //! floors are programs that a person could write; none of them keeps a journal, captures
 //! output or survives a crash.
 
-mod floors;
-mod ground;
-mod ours;
-mod pool;
+mod baselines;
+mod job;
+mod pool_baseline;
+mod repository;
 mod rows;
 
 use std::path::Path;
 
 use prodigy_testkit::TestEnv;
 
-use self::{
-    ours::{BenchJob, Workload},
-    pool::PoolBaseline,
-    rows::MapFigures,
-};
+use self::rows::MapFigures;
 use super::table::BenchRow;
 use crate::{error::Error, program::print_note};
+use job::{BenchJob, Workload};
+use pool_baseline::PoolBaseline;
 
 /// The number of items worked on at once, on both sides.
 const SLOTS: u32 = 10;
@@ -82,9 +80,9 @@ struct MapBench<'a> {
 
 impl MapBench<'_> {
     fn shells(&mut self) -> Result<(), Error> {
-        self.figures.bare.add(floors::threads_baseline(self.items)?);
-        self.figures.xargs.add(floors::xargs(self.items)?);
-        if let Some(seconds) = floors::parallel(self.small_item_count())? {
+        self.figures.bare.add(baselines::threads_baseline(self.items)?);
+        self.figures.xargs.add(baselines::xargs(self.items)?);
+        if let Some(seconds) = baselines::parallel(self.small_item_count())? {
             self.figures.parallel.add(seconds);
         }
         self.job(Workload::Shared, self.items)?;
@@ -92,14 +90,14 @@ impl MapBench<'_> {
     }
 
     fn worktrees(&mut self) -> Result<(), Error> {
-        let world = ground::repository(self.binary);
-        self.figures.script.add(floors::worktree_script_baseline(
+        let world = repository::repository(self.binary);
+        self.figures.script.add(baselines::worktree_script_baseline(
             &world,
             self.small_item_count(),
             false,
         )?);
         self.kept.push(world);
-        let pool = PoolBaseline::new(ground::repository(self.binary))?;
+        let pool = PoolBaseline::new(repository::repository(self.binary))?;
         self.figures.pool.add(pool.run_noop(self.items)?);
         self.kept.push(pool.into_env());
         self.sizes(Workload::Nothing)?;
@@ -107,14 +105,14 @@ impl MapBench<'_> {
     }
 
     fn commits(&mut self) -> Result<(), Error> {
-        let world = ground::repository(self.binary);
-        self.figures.script_with_commits.add(floors::worktree_script_baseline(
+        let world = repository::repository(self.binary);
+        self.figures.script_with_commits.add(baselines::worktree_script_baseline(
             &world,
             self.small_item_count(),
             true,
         )?);
         self.kept.push(world);
-        let pool = PoolBaseline::new(ground::repository(self.binary))?;
+        let pool = PoolBaseline::new(repository::repository(self.binary))?;
         self.figures.plumbing.add(pool.run_commits(self.items)?);
         self.kept.push(pool.into_env());
         self.sizes(Workload::Commit)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{SLOTS, ours::Workload};
+use super::{SLOTS, job::Workload};
 use crate::bench::{
     table::BenchRow,
     timing::{Samples, milliseconds},

@@ -7,7 +7,7 @@ use jiff::tz::TimeZoneDatabase;
 use super::listen;
 use crate::{
     agent::{AgentOutcome, Conclusion, RunEvidence, StreamDialect, TokenUsage, evaluate_run},
-    classify::ProcessEnd,
+    failure::classify::ProcessEnd,
 };
 
 /// A stream and how its process ended.

@@ -1,11 +1,11 @@
 //! Tests of the streams of agents and of their judgement.
 
+mod claude_errors;
 mod corpus;
-mod limits;
-mod notices;
 mod outcomes;
+mod quota;
 mod speed;
-mod words;
+mod stream_events;
 
 use super::{StreamDialect, StreamEvent, StreamState};
 

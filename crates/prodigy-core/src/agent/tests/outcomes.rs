@@ -9,8 +9,7 @@ use crate::{
     agent::{
         AgentOutcome, Conclusion, QuotaKind, RunEvidence, StreamDialect, StreamState, evaluate_run,
     },
-    classify::ProcessEnd,
-    failure::ReasonCode,
+    failure::{ReasonCode, classify::ProcessEnd},
 };
 
 static UTC: TimeZone = TimeZone::UTC;

@@ -8,11 +8,8 @@ use serde_json::json;
 
 use super::example;
 use crate::{
-    expr::{
-        Expr, ExprContext, SortBy, Value, VarPath,
-        ast::{Comparison, Function, RegexPattern, Term},
-        order,
-    },
+    expr::{Comparison, Expr, ExprContext, Function, RegexPattern, SortBy, Term, Value, VarPath},
+    json_value,
     vars::{PathSegment, Vars},
 };
 
@@ -205,12 +202,12 @@ proptest! {
 
     #[test]
     fn the_order_of_values_is_total(a in values(), b in values(), c in values()) {
-        prop_assert_eq!(order::total_cmp(&a, &a), Ordering::Equal);
-        prop_assert_eq!(order::total_cmp(&a, &b), order::total_cmp(&b, &a).reverse());
-        if order::total_cmp(&a, &b).is_le() && order::total_cmp(&b, &c).is_le() {
-            prop_assert!(order::total_cmp(&a, &c).is_le());
+        prop_assert_eq!(json_value::total_cmp(&a, &a), Ordering::Equal);
+        prop_assert_eq!(json_value::total_cmp(&a, &b), json_value::total_cmp(&b, &a).reverse());
+        if json_value::total_cmp(&a, &b).is_le() && json_value::total_cmp(&b, &c).is_le() {
+            prop_assert!(json_value::total_cmp(&a, &c).is_le());
         }
-        prop_assert_eq!(order::loosely_equal(&a, &b), order::loosely_equal(&b, &a));
+        prop_assert_eq!(json_value::loosely_equal(&a, &b), json_value::loosely_equal(&b, &a));
     }
 
     #[test]

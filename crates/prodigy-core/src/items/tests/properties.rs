@@ -77,8 +77,7 @@ fn simple(values: &[Value], selection: &Selection) -> Vec<Value> {
         let mut seen: Vec<Value> = Vec::new();
         values.retain(|value| {
             let value = distinct.evaluate(&vars(value));
-            let new =
-                !seen.iter().any(|other| crate::expr::order::total_cmp(other, &value).is_eq());
+            let new = !seen.iter().any(|other| crate::json_value::total_cmp(other, &value).is_eq());
             seen.push(value);
             new
         });

@@ -1,7 +1,7 @@
 //! Properties of dead letters that are tried again.
 
-use super::{pace::velocities, *};
-use crate::{event::JobReopening, replay::ReplayVelocity, signature::ErrorSignature};
+use super::{replay_velocity::velocities, *};
+use crate::{event::JobReopening, failure::signature::ErrorSignature, replay::ReplayVelocity};
 
 /// Sets up a run that replays the dead letters at these places that can be found, and nothing
 /// else if `only`; returns the event of its resume.

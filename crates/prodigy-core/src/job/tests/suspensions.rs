@@ -1,6 +1,6 @@
 //! Work that is cut off by limits keeps what it has, for a bounded number of times.
 
-use super::{limits::lenient, *};
+use super::{quota_and_budget::lenient, *};
 use crate::event::BudgetScope;
 
 /// Returns a world whose only item is under way.

@@ -1,8 +1,8 @@
 //! Reading after a `$`: parameters, substitutions, arithmetic.
 
 use super::{
-    found::{PlacementError, Quoting, ValueConstraint},
-    rules,
+    analysis::{PlacementError, Quoting, ValueConstraint},
+    arguments,
     scanner::{IN_SUBSCRIPT, ShellScanner},
     variables::{ARGUMENTS, CarriedValues},
     word::ShellWord,
@@ -147,7 +147,7 @@ impl ShellScanner<'_> {
             .strip_prefix(':')
             .is_some_and(|offset| !offset.starts_with(['-', '=', '+', '?']));
         if assigns {
-            rules::check_assignment(&mut self.found, name, operand..self.pos, &carried);
+            arguments::check_assignment(&mut self.found, name, operand..self.pos, &carried);
         }
         if is_counted {
             word.push_dynamic();

@@ -1,7 +1,7 @@
 //! Here-documents: announced in a command, read after the end of its line.
 
 use super::{
-    found::{PlacementError, Quoting},
+    analysis::{PlacementError, Quoting},
     scanner::ShellScanner,
     word::ShellWord,
 };

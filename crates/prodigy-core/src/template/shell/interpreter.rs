@@ -3,10 +3,10 @@
 use std::slice::Iter;
 
 use super::{
-    found::{PlacementError, ScriptAnalysis},
+    analysis::{PlacementError, ScriptAnalysis},
+    arguments::{AS_OPTION, forbid_leading_dash, guard_split},
     options::{ArgumentKind, OptionArgument},
-    rules::{AS_OPTION, forbid_leading_dash, guard_split},
-    tools::{INTERPRETERS, Interpreter, OperandKind},
+    programs::{INTERPRETERS, Interpreter, OperandKind},
     word::ShellWord,
 };
 

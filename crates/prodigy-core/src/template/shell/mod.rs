@@ -8,24 +8,21 @@
 //! places where a *program* parses its arguments again; `rules` refuses those, and
 //! `variables` follows values there that go through the variables of the script.
 
+mod analysis;
+mod arguments;
+mod builtins;
+mod commands;
 mod expansion;
-mod found;
-mod grammar;
+mod external;
 mod heredoc;
+mod inserted_arguments;
 mod interpreter;
 mod options;
-mod outside;
-mod replaced;
-mod rules;
+mod programs;
 mod scanner;
-mod special;
-mod tools;
 mod variables;
 mod word;
 
-pub(super) use self::{
-    found::{QuoteStyle, ScriptParam, ScriptPart},
-    scanner::{ScannedScript, scan},
-};
-
-pub use self::outside::ExternalCommand;
+pub(super) use self::scanner::{ScannedScript, scan};
+pub(super) use analysis::{QuoteStyle, ScriptParam, ScriptPart};
+pub use external::ExternalCommand;

@@ -1,10 +1,10 @@
 //! The reader's position in a script, and words with their quotes.
 
 use super::{
-    found::{PlacementError, Quoting, ScriptAnalysis, ScriptParam, ScriptPart},
-    grammar::PipelineStdin,
+    analysis::{PlacementError, Quoting, ScriptAnalysis, ScriptParam, ScriptPart},
+    commands::PipelineStdin,
+    external::ExternalCommand,
     heredoc::PendingHeredoc,
-    outside::ExternalCommand,
     variables::CarriedValues,
     word::{ShellWord, is_name},
 };

@@ -11,8 +11,8 @@ use std::{
 };
 
 use super::{
-    found::{PlacementError, ValueConstraint},
-    tools::COUNTERS,
+    analysis::{PlacementError, ValueConstraint},
+    programs::COUNTERS,
     word::ShellWord,
 };
 

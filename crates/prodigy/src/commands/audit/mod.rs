@@ -4,13 +4,13 @@ mod restart;
 mod show;
 mod verify;
 
-use prodigy_engine::audit;
+use prodigy_engine::store::audit;
 
 use crate::{
     cli::Cli,
     error::{CliError, error_chain},
     exit::Exit,
-    output::Console,
+    render::console::Console,
 };
 
 /// The version of the JSON documents.

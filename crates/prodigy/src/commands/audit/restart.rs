@@ -5,12 +5,12 @@ use prodigy_core::{
     ids::JobId,
 };
 use prodigy_engine::{
-    audit::{ArchivedTrail, AuditTrail},
     clock,
+    store::audit::{ArchivedTrail, AuditTrail},
 };
 
 use super::audit_error;
-use crate::{cli::Cli, commands::context, error::CliError, exit::Exit, output::Console};
+use crate::{cli::Cli, commands::context, error::CliError, exit::Exit, render::console::Console};
 
 /// The name that stands for the trail itself where records name a job.
 const TRAIL: &str = "audit-trail";
@@ -46,7 +46,7 @@ pub(super) fn run(
     })?;
     let (by, action) = (context::actor(&repo), AuditAction::RestartTrail);
     let mut record = NewAuditRecord::new(by, IdentityKind::Asserted, action, job);
-    record.reason = Some(super::super::secrets::mask_inherited(&command.reason));
+    record.reason = Some(crate::commands::prepare::secrets::mask_inherited(&command.reason));
     let ArchivedTrail { file, reference } =
         audit.restart(record, clock::now()).map_err(audit_error)?;
     out.line("a new audit trail begins")?;

@@ -7,20 +7,20 @@ use prodigy_core::{
     audit::{AuditAction, AuditRecord},
     ids::{ItemId, JobId},
 };
-use prodigy_engine::audit;
+use prodigy_engine::store::audit;
 
 use super::audit_error;
 use crate::{
     cli::Cli,
     commands::{
         dlq::{JsonListWriter, TextTable},
-        events::parse_since,
+        jobs::events::parse_since,
         lookup::visible_layouts,
     },
     error::{CliError, error_chain},
     exit::Exit,
-    output::Console,
-    report::plural,
+    progress::plural,
+    render::console::Console,
 };
 
 /// Show what was done to dead letters, the newest last

@@ -1,9 +1,9 @@
 //! `prodigy audit verify`.
 
 use prodigy_core::audit::AuditVerification;
-use prodigy_engine::{
+use prodigy_engine::store::{
+    Layout,
     audit::{self, TrailReview, anchor_ref},
-    store::Layout,
 };
 use serde_json::{Value, json};
 
@@ -13,8 +13,8 @@ use crate::{
     commands::context::{self, shell_quote},
     error::{CliError, error_chain},
     exit::Exit,
-    output::Console,
-    report::plural,
+    progress::plural,
+    render::console::Console,
 };
 
 /// Check that no record of the audit trail was changed, added or removed

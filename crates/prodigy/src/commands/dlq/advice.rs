@@ -3,7 +3,7 @@
 use prodigy_core::failure::ReasonCode;
 
 /// Returns what a person could look at or change about a cause.
-pub(super) fn advice_for_reason(kind: ReasonCode) -> &'static str {
+pub(crate) fn advice_for_reason(kind: ReasonCode) -> &'static str {
     use ReasonCode as K;
     match kind {
         K::Timeout => "give it more time with `timeout`, or smaller items; then replay",

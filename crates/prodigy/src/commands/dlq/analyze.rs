@@ -8,17 +8,20 @@ use serde_json::{Value, json};
 
 use super::{
     advice::advice_for_reason,
-    groups::{CauseIndex, CauseView},
-    queues::{DeadLetterJobs, EntryEvaluator, open_jobs, queue_error, warn_unreadable_entry},
-    words::{SCHEMA_VERSION, class_name, format_entry_counts, group_document},
+    entries::{
+        DeadLetterJobs, EntryEvaluator,
+        causes::{CauseIndex, CauseView},
+        labels::{SCHEMA_VERSION, class_name, format_entry_counts, group_document},
+        open_jobs, queue_error, warn_unreadable_entry,
+    },
 };
 use crate::{
     cli::Cli,
     commands::{context, jobs::format_timestamp},
     error::CliError,
     exit::Exit,
-    output::Console,
-    report::plural,
+    progress::plural,
+    render::console::Console,
 };
 
 /// So many causes are shown if nobody says how many.

@@ -7,27 +7,29 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     clock,
-    dlq::{DeadLetterStore, ReplayEvaluator},
     run::{CheckedEffect, EffectCheckRequest},
-    store::JobLock,
+    store::{
+        JobLock,
+        dlq::{DeadLetterStore, ReplayEvaluator},
+    },
 };
 use serde_json::json;
 
 use super::{
-    authority::ReplayContext, chosen::resolve_items, outcome, queues::queue_error,
-    words::SCHEMA_VERSION,
+    decision::{self, replay_context::ReplayContext},
+    entries::{entry_filter::resolve_items, labels::SCHEMA_VERSION, queue_error},
 };
 use crate::{
     cli::Cli,
     commands::{
         context,
         lookup::{find_job, job_error},
-        resume, setup,
+        prepare,
+        workflow::{exit_rules::ExitRules, resume},
     },
     error::CliError,
     exit::Exit,
-    output::Console,
-    report::exit_code::ExitRules,
+    render::console::Console,
 };
 
 /// Find out what dead letters changed outside
@@ -67,7 +69,7 @@ pub(super) fn run(args: &Cli, command: &DlqCheckArgs, out: &mut Console) -> Resu
     let queue = DeadLetterStore::open_locked(&layout, &job, &lock).map_err(queue_error)?;
     let items = resolve_items(&queue, &job, &command.items)?;
     drop(queue);
-    let stored = crate::workflow_file::load_stored(&layout.state_dir(&job))?;
+    let stored = crate::commands::prepare::workflow_file::load_stored(&layout.state_dir(&job))?;
     let file = resume::workflow_to_resume(
         command.use_current_workflow,
         &stored,
@@ -75,7 +77,7 @@ pub(super) fn run(args: &Cli, command: &DlqCheckArgs, out: &mut Console) -> Resu
         out,
     )?;
     let authority = ReplayContext::load_with_workflow(args, &layout, &job, Some(&file), out)?;
-    let world = setup::RunSetup {
+    let world = prepare::RunSetup {
         verbose: false,
         home: context::ensure_home(args)?,
         repo: authority.repo.clone(),
@@ -163,7 +165,7 @@ impl EffectCheckView<'_> {
         let ruling =
             entry.as_ref().map(|entry| self.bench.evaluate(entry, ReplayTrigger::Asked, now));
         Ok(match ruling.and_then(|ruling| ruling.needs) {
-            Some(need) => outcome::next_command(program, job, item, need),
+            Some(need) => decision::next_command(program, job, item, need),
             None => format!("{program} dlq retry {job} {item}"),
         })
     }

@@ -7,14 +7,17 @@ use prodigy_core::{
     dlq::EntryStatus,
     ids::{ItemId, JobId},
 };
-use prodigy_engine::{dlq::DeadLetterAction, store::Layout};
+use prodigy_engine::store::{Layout, dlq::DeadLetterAction};
 
 use super::{
-    authority::ReplayContext,
-    queues::{JobDeadLetters, open_job, queue_error, warn_unreadable_entry},
-    words::{CLOSED, status_name},
+    decision::replay_context::ReplayContext,
+    entries::{
+        JobDeadLetters,
+        labels::{CLOSED, status_name},
+        open_job, queue_error, warn_unreadable_entry,
+    },
 };
-use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
+use crate::{cli::Cli, error::CliError, exit::Exit, render::console::Console};
 
 /// Delete the entries of a job that are resolved or dropped
 ///

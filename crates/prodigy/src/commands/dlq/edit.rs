@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 
 use prodigy_core::{audit::IdentityKind, ids::JobId};
-use prodigy_engine::dlq::{self, DeadLetterAction};
+use prodigy_engine::store::dlq::{self, DeadLetterAction};
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    authority::{ReplayContext, require_reason},
-    by_hand::require_open,
-    chosen::require_entry,
-    queues::{open_job, queue_error},
+    actions::require_open,
+    decision::replay_context::{ReplayContext, require_reason},
+    entries::{entry_filter::require_entry, open_job, queue_error},
 };
-use crate::{cli::Cli, error::CliError, exit::Exit, input, output::Console};
+use crate::{cli::Cli, error::CliError, exit::Exit, input, render::console::Console};
 
 /// Edit an item's input
 ///

@@ -5,17 +5,22 @@ use std::{io::Write as _, path::PathBuf};
 use prodigy_core::{dlq::DeadLetteredItem, ids::JobId};
 
 use super::{
-    chosen::EntryFilterArgs,
-    form::{self, COLUMNS},
-    queues::{entries, open_jobs, queue_error, warn_unreadable_entry},
-    words::{ANY, UNSETTLED},
+    entries::{
+        entries,
+        entry_filter::EntryFilterArgs,
+        labels::{ANY, UNSETTLED},
+        open_jobs, queue_error, warn_unreadable_entry,
+    },
+    export_format::{self, COLUMNS},
 };
 use crate::{
     cli::Cli,
     error::CliError,
     exit::Exit,
-    output::Console,
-    output_file::{self, OutputFileError},
+    render::{
+        console::Console,
+        output_file::{self, OutputFileError},
+    },
 };
 
 /// Write entries as JSON, JSON lines, CSV or Markdown
@@ -108,8 +113,8 @@ fn export(
         let text = match command.format {
             DlqExportFormat::Json => format!("{between}{}", line(&entry)),
             DlqExportFormat::Jsonl => format!("{}\n", line(&entry)),
-            DlqExportFormat::Csv => form::csv_row(&entry),
-            DlqExportFormat::Md => form::markdown_section(&entry),
+            DlqExportFormat::Csv => export_format::csv_row(&entry),
+            DlqExportFormat::Md => export_format::markdown_section(&entry),
         };
         between = ",\n";
         write(&text, out)

@@ -3,16 +3,13 @@
 use std::collections::BTreeSet;
 
 use prodigy_core::ids::JobId;
-use prodigy_engine::{
+use prodigy_engine::store::{
+    self, Layout,
     dlq::{self, DeadLetterStore, FsckReport},
-    store::{self, Layout},
 };
 use serde_json::{Value, json};
 
-use super::{
-    queues::{queue_error, warn_unreadable_entry},
-    words::SCHEMA_VERSION,
-};
+use super::entries::{labels::SCHEMA_VERSION, queue_error, warn_unreadable_entry};
 use crate::{
     cli::Cli,
     commands::{
@@ -21,7 +18,7 @@ use crate::{
     },
     error::CliError,
     exit::Exit,
-    output::Console,
+    render::console::Console,
 };
 
 /// Compare dead letters with the journal, and put them right

@@ -6,16 +6,16 @@ use prodigy_core::{
     dlq::{DeadLetterError, DeadLetteredItem},
     ids::{ItemId, JobId},
 };
-use prodigy_engine::{dlq::entry_file, store};
+use prodigy_engine::store::{self, dlq::entry_file};
 
-use super::{
-    chosen::entry_not_found,
-    layout::pretty_json,
-    queues::{JobDeadLetters, LONGEST, open_job},
-};
+use super::entries::{JobDeadLetters, LONGEST, entry_filter::entry_not_found, open_job};
 use crate::{
-    cli::Cli, commands::context::store_error, error::CliError, exit::Exit, output::Console,
-    report::truncate,
+    cli::Cli,
+    commands::context::store_error,
+    error::CliError,
+    exit::Exit,
+    progress::truncate,
+    render::{console::Console, pretty_json::pretty_json},
 };
 
 /// The largest file that is shown.

@@ -5,24 +5,27 @@ use prodigy_core::{
     ids::{ItemId, JobId},
     replay::ReplayVerdict,
 };
-use prodigy_engine::dlq::DeadLetterSummary;
+use prodigy_engine::store::dlq::DeadLetterSummary;
 use serde_json::json;
 
 use super::{
-    chosen::{EntryFilter, EntryFilterArgs},
-    outcome::decision_label,
-    queues::{
-        DeadLetterJobs, EntryEvaluator, JobDeadLetters, RemainingEntries, entries, open_jobs,
+    decision::decision_label,
+    entries::{
+        DeadLetterJobs, EntryEvaluator, JobDeadLetters, RemainingEntries, entries,
+        entry_filter::{EntryFilter, EntryFilterArgs},
+        labels::{ANY, UNSETTLED, print_next_steps, row_document, split_pattern, status_name},
+        open_jobs,
     },
-    table::{JsonListWriter, TextTable},
-    words::{ANY, UNSETTLED, print_next_steps, row_document, split_pattern, status_name},
 };
 use crate::{
     cli::Cli,
     commands::{context, jobs::format_minute},
     error::CliError,
     exit::Exit,
-    output::Console,
+    render::{
+        console::Console,
+        table::{JsonListWriter, TextTable},
+    },
 };
 
 /// So many entries are listed if nobody says how many.

@@ -1,52 +1,35 @@
 //! `prodigy dlq`.
 
-mod adopt;
-mod advice;
+mod actions;
+pub(crate) mod advice;
 mod analyze;
-mod answering;
 mod approvals;
-mod approve;
-mod authority;
-mod by_hand;
 mod check;
-mod chosen;
 mod clear;
+pub(crate) mod decision;
 mod drill;
-mod drop;
 mod edit;
-mod entry;
-mod explain;
+pub(crate) mod entries;
 mod export;
-mod form;
+mod export_format;
 mod fsck;
-mod groups;
 mod inspect;
-mod layout;
 mod list;
-mod outcome;
 mod plan;
-mod planning;
-mod quarantine;
-mod queues;
-mod reject;
-mod release;
-mod replaying;
 mod retry;
 mod show;
 mod stats;
-mod status;
-mod table;
-mod unfinished;
-mod words;
+pub(crate) mod status;
 
-pub(super) use self::{
-    authority::{amend_error, automation_error, load_active_policy},
-    clear::{clear_closed, closed_entries},
+use crate::{cli::Cli, error::CliError, exit::Exit, render::console::Console};
+
+pub(super) use self::clear::{clear_closed, closed_entries};
+pub(super) use crate::render::table::{JsonListWriter, TextTable};
+pub(super) use decision::{
     explain::explain_decision,
-    queues::queue_error,
-    table::{JsonListWriter, TextTable},
+    replay_context::{amend_error, automation_error, load_active_policy},
 };
-use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
+pub(super) use entries::queue_error;
 
 /// Look into the items that were given up, and close or replay them
 ///
@@ -67,13 +50,13 @@ pub(crate) enum DlqCommand {
     #[command(visible_alias = "replay")]
     Retry(Box<retry::DlqRetryArgs>),
     Approvals(approvals::DlqApprovalsArgs),
-    Approve(approve::DlqApproveArgs),
-    Reject(reject::DlqRejectArgs),
-    Adopt(adopt::DlqAdoptArgs),
-    Quarantine(quarantine::DlqQuarantineArgs),
-    Release(release::DlqReleaseArgs),
+    Approve(approvals::approve::DlqApproveArgs),
+    Reject(approvals::reject::DlqRejectArgs),
+    Adopt(actions::DlqAdoptArgs),
+    Quarantine(actions::DlqQuarantineArgs),
+    Release(actions::DlqReleaseArgs),
     Edit(edit::DlqEditArgs),
-    Drop(drop::DlqDropArgs),
+    Drop(actions::DlqDropArgs),
     Clear(clear::DlqClearArgs),
     Fsck(fsck::DlqFsckArgs),
     Drill(drill::DlqDrillArgs),
@@ -92,14 +75,14 @@ pub(super) fn run(args: &Cli, command: &DlqCommand, out: &mut Console) -> Result
         DlqCommand::Retry(command) => retry::run(args, command, out),
         DlqCommand::Plan(command) => plan::run(args, command, out),
         DlqCommand::Approvals(command) => approvals::run(args, command, out),
-        DlqCommand::Approve(command) => approve::run(args, command, out),
-        DlqCommand::Reject(command) => reject::run(args, command, out),
-        DlqCommand::Adopt(command) => adopt::run_adopt(args, command, out),
-        DlqCommand::Quarantine(command) => quarantine::run_quarantine(args, command, out),
-        DlqCommand::Release(command) => release::run_release(args, command, out),
+        DlqCommand::Approve(command) => approvals::approve::run(args, command, out),
+        DlqCommand::Reject(command) => approvals::reject::run(args, command, out),
+        DlqCommand::Adopt(command) => actions::run_adopt(args, command, out),
+        DlqCommand::Quarantine(command) => actions::run_quarantine(args, command, out),
+        DlqCommand::Release(command) => actions::run_release(args, command, out),
         DlqCommand::Edit(command) => edit::run(args, command, out),
         DlqCommand::Drill(command) => drill::run(args, command, out),
-        DlqCommand::Drop(command) => drop::run_drop(args, command, out),
+        DlqCommand::Drop(command) => actions::run_drop(args, command, out),
         DlqCommand::Clear(command) => clear::run(args, command, out),
         DlqCommand::Fsck(command) => fsck::run(args, command, out),
     }

@@ -9,20 +9,29 @@ use std::{
 use prodigy_core::{ids::JobId, replay::ReplayVerdict};
 use prodigy_engine::{
     clock,
-    dlq::{DeadLetterStore, DeadLetterSummary},
-    store::JobLock,
+    store::{
+        JobLock,
+        dlq::{DeadLetterStore, DeadLetterSummary},
+    },
 };
 use serde_json::{Value, json};
 
 use super::{
-    authority::ReplayContext,
-    outcome::{DecisionSummary, DecisionView, count_entries, decision_label, next_command},
-    planning::{EntrySelectionArgs, SkippedEntries},
-    queues::{find_to_replay, queue_error},
-    table::JsonListWriter,
+    decision::{
+        DecisionSummary, DecisionView, count_entries, decision_label, next_command,
+        replay_context::ReplayContext,
+    },
+    entries::{
+        entry_selection::{EntrySelectionArgs, SkippedEntries},
+        find_to_replay, queue_error,
+    },
 };
 use crate::{
-    cli::Cli, commands::context, error::CliError, exit::Exit, output::Console, replay_policy,
+    cli::Cli,
+    commands::{context, policy::policy_file},
+    error::CliError,
+    exit::Exit,
+    render::{console::Console, table::JsonListWriter},
 };
 
 /// Show what a replay would do, and change nothing
@@ -149,7 +158,7 @@ impl ReplayPlanView {
     ) -> Result<Exit, CliError> {
         let Self { job, queue, is_running, .. } = self;
         let shown = candidate.display().to_string();
-        let policy = Arc::new(replay_policy::read(candidate, out)?);
+        let policy = Arc::new(policy_file::read(candidate, out)?);
         let snapshot = policy.snapshot().to_owned();
         let mut bench = authority.evaluator(queue)?.with_running_job(*is_running);
         let mut other =

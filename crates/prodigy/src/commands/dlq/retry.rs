@@ -11,29 +11,34 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     clock,
-    dlq::DeadLetterStore,
-    lost_end::refuse_lost_end,
-    run::{self, EffectCheckRequest, JobResume, ReplayRequest, ReplayScope},
-    store::{self, JobLock, Layout},
+    run::{
+        self, EffectCheckRequest, JobResume, ReplayRequest, ReplayScope,
+        control::lost_end::refuse_lost_end,
+    },
+    store::{self, JobLock, Layout, dlq::DeadLetterStore},
 };
 
 use super::{
-    authority::ReplayContext,
+    decision::{
+        replay_context::ReplayContext,
+        replay_plan::{self, ReplayPlan},
+    },
+    entries::{
+        entry_selection::EntrySelectionArgs, find_to_replay, queue_error, unfinished::is_unfinished,
+    },
     plan::ReplayPlanView,
-    planning::EntrySelectionArgs,
-    queues::{find_to_replay, queue_error},
-    replaying::{self, ReplayPlan},
-    unfinished::is_unfinished,
 };
 use crate::{
     cli::Cli,
-    commands::{context, lookup::job_error, place, resume, setup},
+    commands::{
+        context,
+        lookup::{job_error, job_host},
+        prepare::{self, workflow_file::WorkflowFile},
+        workflow::{exit_rules::ExitRules, resume},
+    },
     error::CliError,
     exit::Exit,
-    output::Console,
-    output_file,
-    report::exit_code::ExitRules,
-    workflow_file::WorkflowFile,
+    render::{console::Console, output_file},
 };
 
 /// The most items that are replayed at once unless somebody says otherwise.
@@ -104,7 +109,7 @@ pub(crate) struct DlqRetryArgs {
     fail_on_dlq: Option<bool>,
 
     #[command(flatten)]
-    spending: crate::commands::spending::SpendingArgs,
+    spending: crate::commands::workflow::SpendingArgs,
 
     /// Use the workflow file as it is now instead of as it was
     #[arg(long)]
@@ -135,7 +140,7 @@ pub(super) fn run(args: &Cli, command: &DlqRetryArgs, out: &mut Console) -> Resu
         return Err(CliError::new(Exit::Usage, message)
             .with_hint(format!("`prodigy resume {job}` takes up a step that failed")));
     }
-    let stored = crate::workflow_file::load_stored(&layout.state_dir(&job))?;
+    let stored = crate::commands::prepare::workflow_file::load_stored(&layout.state_dir(&job))?;
     let file = resume::workflow_to_resume(
         command.use_current_workflow,
         &stored,
@@ -150,9 +155,15 @@ pub(super) fn run(args: &Cli, command: &DlqRetryArgs, out: &mut Console) -> Resu
         let showing = ReplayPlanView { program, job, queue, is_running: false };
         return showing.show(&authority, &command.which, command.json, out);
     }
-    setup::require_trust(&authority.repo)?;
+    prepare::require_trust(&authority.repo)?;
     authority.refuse_automation(AuditAction::Replay, &command.which.items)?;
-    place::confirm_takeover(&layout, &job, command.here, &format!("prodigy dlq retry {job}"), out)?;
+    job_host::confirm_takeover(
+        &layout,
+        &job,
+        command.here,
+        &format!("prodigy dlq retry {job}"),
+        out,
+    )?;
     let mut lock = acquire_job_lock(command, &layout, &job, out)?;
     refuse_lost_end(&layout, &job).map_err(|error| job_error(&job, error))?;
     let mut queue = DeadLetterStore::open_locked(&layout, &job, &lock).map_err(queue_error)?;
@@ -173,7 +184,7 @@ pub(super) fn run(args: &Cli, command: &DlqRetryArgs, out: &mut Console) -> Resu
         queue = DeadLetterStore::open_locked(&layout, &job, &lock).map_err(queue_error)?;
         plan = ReplayPlan::build(&authority, &queue, &job, &meant, false, out)?;
     }
-    let handling = replaying::RetryActions {
+    let handling = replay_plan::RetryActions {
         authority: &authority,
         program: &program,
         job: &job,
@@ -216,7 +227,7 @@ pub(super) fn run(args: &Cli, command: &DlqRetryArgs, out: &mut Console) -> Resu
     };
     let mut world = run_request(args, command, &authority, &file)?;
     world.exit.retry = Some(rest);
-    setup::run_to_end(args, world, file, out, |settings| run::resume(settings, resumption), &job)
+    prepare::run_to_end(args, world, file, out, |settings| run::resume(settings, resumption), &job)
 }
 
 /// Returns where the replays take place.
@@ -225,8 +236,8 @@ fn run_request(
     command: &DlqRetryArgs,
     authority: &ReplayContext,
     file: &WorkflowFile,
-) -> Result<setup::RunSetup, CliError> {
-    Ok(setup::RunSetup {
+) -> Result<prepare::RunSetup, CliError> {
+    Ok(prepare::RunSetup {
         verbose: false,
         home: context::ensure_home(args)?,
         repo: authority.repo.clone(),

@@ -10,20 +10,22 @@ use serde_json::json;
 
 use super::{
     advice::advice_for_reason,
-    chosen::require_entry,
-    entry,
-    groups::CauseIndex,
-    layout::pretty_json,
-    queues::{EntryEvaluator, JobDeadLetters, open_job, queue_error, warn_unreadable_entry},
-    table::TextTable,
-    words::{SCHEMA_VERSION, format_entry_counts, group_document, print_next_steps, split_pattern},
+    entries::{
+        EntryEvaluator, JobDeadLetters,
+        causes::CauseIndex,
+        entry_filter::require_entry,
+        labels::{
+            SCHEMA_VERSION, format_entry_counts, group_document, print_next_steps, split_pattern,
+        },
+        open_job, queue_error, warn_unreadable_entry,
+    },
 };
 use crate::{
     cli::Cli,
     commands::{context, jobs::format_timestamp},
     error::CliError,
     exit::Exit,
-    output::Console,
+    render::{console::Console, dead_letter, pretty_json::pretty_json, table::TextTable},
 };
 
 /// Show one dead letter, or those of a job at a glance
@@ -57,9 +59,9 @@ pub(super) fn run(args: &Cli, command: &DlqShowArgs, out: &mut Console) -> Resul
         return Ok(Exit::Success);
     }
     let has_journal = letters.has_journal();
-    entry::render_dead_letter(&entry, ruling.as_ref(), has_journal, out)?;
+    dead_letter::render_dead_letter(&entry, ruling.as_ref(), has_journal, out)?;
     let next =
-        entry::next_steps(&context::self_command(args), &entry, ruling.as_ref(), has_journal);
+        dead_letter::next_steps(&context::self_command(args), &entry, ruling.as_ref(), has_journal);
     print_next_steps(&next, out)?;
     Ok(Exit::Success)
 }

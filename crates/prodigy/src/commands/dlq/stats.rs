@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use prodigy_core::{Timestamp, dlq::DeadLetteredItem, ids::JobId, replay::ReplayVerdict};
-use prodigy_engine::{clock, dlq::DeadLetterSummary};
+use prodigy_engine::{clock, store::dlq::DeadLetterSummary};
 use serde_json::json;
 
-use super::{
-    groups::CauseIndex,
-    queues::{EntryEvaluator, JobDeadLetters, open_jobs, queue_error, warn_unreadable_entry},
-    words::{SCHEMA_VERSION, UNSETTLED, class_name, format_entry_counts, split_pattern},
+use super::entries::{
+    EntryEvaluator, JobDeadLetters,
+    causes::CauseIndex,
+    labels::{SCHEMA_VERSION, UNSETTLED, class_name, format_entry_counts, split_pattern},
+    open_jobs, queue_error, warn_unreadable_entry,
 };
 use crate::{
-    cli::Cli, commands::jobs::format_timestamp, error::CliError, exit::Exit, output::Console,
+    cli::Cli, commands::jobs::format_timestamp, error::CliError, exit::Exit,
+    render::console::Console,
 };
 
 /// Count dead letters by status and reason

@@ -4,7 +4,7 @@ use prodigy_core::{Timestamp, job::JobStatus};
 use serde_json::{Value, json};
 
 use super::{JobView, elapsed, is_open, items, spend_view};
-use crate::report::{kept_work, suspended};
+use crate::render::report::{kept_work, suspended_work};
 
 /// Returns a job as JSON.
 pub(super) fn document(row: &JobView, now: Timestamp) -> Value {
@@ -17,7 +17,7 @@ pub(super) fn document(row: &JobView, now: Timestamp) -> Value {
             document.insert("checkout_changes".to_owned(), json!(row.summary.checkout));
         }
         if !row.summary.suspended.is_empty() {
-            let suspended = suspended::document(&row.summary.suspended);
+            let suspended = suspended_work::document(&row.summary.suspended);
             document.insert("suspended".to_owned(), suspended);
         }
         if !row.summary.guarded.is_empty() {

@@ -8,7 +8,7 @@ use prodigy_core::{
 };
 use serde_json::{Value, json};
 
-use crate::report::{activity_text, format_estimate, format_rate, line_endings};
+use crate::progress::{activity_text, format_estimate, format_rate, line_endings};
 
 /// The most agents that are shown; the JSON document has them all.
 const MOST_AGENTS: usize = 12;

@@ -5,19 +5,20 @@ use prodigy_core::{
     replay::approval::{is_digest_prefix, matches_digest},
 };
 use prodigy_engine::{
-    audit::AuditTrail,
     clock,
     governance::{PolicySource, UnconfirmedFile, confirmation},
     process::ProcessOrigin,
+    store::audit::AuditTrail,
 };
 
 use crate::{
     cli::Cli,
-    commands::{audit::audit_error, context, dlq::automation_error},
+    commands::{
+        audit::audit_error, context, dlq::automation_error, policy::policy_file::policy_error,
+    },
     error::CliError,
     exit::Exit,
-    output::{Console, one_line},
-    replay_policy::policy_error,
+    render::console::{Console, one_line},
 };
 
 /// Confirm a policy that a job committed

@@ -2,7 +2,7 @@
 
 use prodigy_core::{ids::JobId, replay::ReplayTrigger};
 
-use crate::{cli::Cli, commands::dlq, error::CliError, exit::Exit, output::Console};
+use crate::{cli::Cli, commands::dlq, error::CliError, exit::Exit, render::console::Console};
 
 /// Say what the policy decides over a dead letter, and why, in sentences
 ///

@@ -10,16 +10,18 @@ use prodigy_core::{
 use prodigy_engine::git::Repo;
 
 use crate::{
+    commands::{
+        policy::policy_file::{FILE, current_repo_root, exists, refuse_other_ending},
+        prepare::workflow_file,
+    },
     error::CliError,
     exit::Exit,
     input,
-    output::Console,
-    replay_policy::{FILE, current_repo_root, exists, refuse_other_ending},
-    report::{
-        checked::{DiagnosticFormat, FileCheck, print_file_checks},
-        plural,
+    progress::plural,
+    render::{
+        console::Console,
+        file_check::{DiagnosticFormat, FileCheck, print_file_checks},
     },
-    workflow_file,
 };
 
 /// The names of files that may hold a workflow.

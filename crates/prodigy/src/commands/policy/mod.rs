@@ -3,10 +3,11 @@
 mod confirm;
 mod explain;
 mod lint;
+pub(crate) mod policy_file;
 mod show;
 mod test;
 
-use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
+use crate::{cli::Cli, error::CliError, exit::Exit, render::console::Console};
 
 /// Check and try out the rules that decide over dead letters
 ///

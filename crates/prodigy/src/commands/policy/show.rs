@@ -10,11 +10,11 @@ use prodigy_core::{
 use serde_json::json;
 
 use crate::{
+    commands::policy::policy_file::{self, FILE, current_repo_root, exists},
     error::CliError,
     exit::Exit,
-    output::Console,
-    replay_policy::{self, FILE, current_repo_root, exists},
-    report::{padded, plural},
+    progress::{padded, plural},
+    render::console::Console,
 };
 
 /// Show the rules that hold here, with every default spelled out
@@ -30,7 +30,7 @@ pub(crate) struct PolicyShowArgs {
 
 pub(super) fn run(command: &PolicyShowArgs, out: &mut Console) -> Result<Exit, CliError> {
     let root = current_repo_root()?;
-    let policy = replay_policy::load(&root, out)?;
+    let policy = policy_file::load(&root, out)?;
     let file = exists(&root.join(FILE)).then_some(FILE);
     let snapshot = policy.snapshot();
     if command.json {

@@ -8,13 +8,13 @@ use prodigy_core::replay::{
 use prodigy_engine::clock;
 
 use crate::{
-    error::CliError,
-    exit::Exit,
-    output::Console,
-    replay_policy::{
+    commands::policy::policy_file::{
         self, current_repo_root, exists, invalid_file_error, read_named_file, read_repo_file,
     },
-    report::plural,
+    error::CliError,
+    exit::Exit,
+    progress::plural,
+    render::console::Console,
 };
 
 /// Where the cases of a repository stand, from its root.
@@ -43,8 +43,8 @@ pub(crate) struct PolicyTestArgs {
 pub(super) fn run(command: &PolicyTestArgs, out: &mut Console) -> Result<Exit, CliError> {
     let root = current_repo_root()?;
     let policy = match &command.policy {
-        Some(path) => replay_policy::read(path, out)?,
-        None => replay_policy::load(&root, out)?,
+        Some(path) => policy_file::read(path, out)?,
+        None => policy_file::load(&root, out)?,
     };
     let cases = match &command.file {
         Some(path) => read(&path.to_string_lossy(), &read_named_file(path)?, out)?,

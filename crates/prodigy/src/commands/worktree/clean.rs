@@ -12,15 +12,15 @@ use prodigy_engine::{
 };
 
 use super::{
-    ls::{location, unmerged_work},
-    survey::{WorktreeKind, WorktreeView, list_worktrees},
+    inventory::{WorktreeKind, WorktreeView, list_worktrees},
+    list::{location, unmerged_work},
 };
 use crate::{
     cli::Cli,
     commands::context::{self, git_error, store_error},
     error::CliError,
     exit::Exit,
-    output::Console,
+    render::console::Console,
 };
 
 /// Remove the worktrees of jobs that are finished

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::survey::{ByteSize, list_worktrees};
-use crate::{cli::Cli, commands::context, error::CliError, exit::Exit, output::Console};
+use super::inventory::{ByteSize, list_worktrees};
+use crate::{cli::Cli, commands::context, error::CliError, exit::Exit, render::console::Console};
 
 /// Show what the worktrees of this repository's jobs take on disk
 #[derive(clap::Args, Debug)]

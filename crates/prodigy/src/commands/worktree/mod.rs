@@ -2,18 +2,18 @@
 
 mod clean;
 mod du;
-mod ls;
+mod inventory;
+mod list;
 mod references;
-mod survey;
 
-pub(crate) use survey::{ByteSize, WorktreeKind, WorktreeView, list_worktrees};
+use crate::{cli::Cli, error::CliError, exit::Exit, render::console::Console};
 
-use crate::{cli::Cli, error::CliError, exit::Exit, output::Console};
+pub(crate) use inventory::{ByteSize, WorktreeKind, WorktreeView, list_worktrees};
 
 /// Look at and clean up the worktrees of this repository's jobs
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum WorktreeCommand {
-    Ls(ls::WorktreeListArgs),
+    Ls(list::WorktreeListArgs),
     Clean(clean::WorktreeCleanArgs),
     Du(du::WorktreeDuArgs),
 }
@@ -24,7 +24,7 @@ pub(super) fn run(
     out: &mut Console,
 ) -> Result<Exit, CliError> {
     match command {
-        WorktreeCommand::Ls(command) => ls::run(args, command, out),
+        WorktreeCommand::Ls(command) => list::run(args, command, out),
         WorktreeCommand::Clean(command) => clean::run(args, command, out),
         WorktreeCommand::Du(command) => du::run(args, command, out),
     }

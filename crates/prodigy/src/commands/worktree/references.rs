@@ -8,7 +8,7 @@ use prodigy_engine::{
     store::Layout,
 };
 
-use super::survey::{WorktreeKind, WorktreeView, status};
+use super::inventory::{WorktreeKind, WorktreeView, status};
 use crate::{commands::context::git_error, error::CliError};
 
 /// Returns the references that this repository's jobs, or one of them, left behind.

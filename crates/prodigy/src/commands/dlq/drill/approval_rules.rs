@@ -3,10 +3,10 @@
 use std::fs;
 
 use super::{
-    findings::DrillReport,
+    fixtures::{self, DENIED, ITEM, InjectedFault},
+    report::DrillReport,
     scenarios::{DrillScenario, RETRY, approve, approve_and_replay, begin, end, request_approval},
-    stage::{DrillWorkspace, JOB},
-    texts::{self, DENIED, ITEM, InjectedFault},
+    workspace::{DrillWorkspace, JOB},
 };
 use crate::{error::CliError, exit::Exit};
 
@@ -49,7 +49,7 @@ fn run_denied_job(stage: &mut DrillWorkspace) -> Result<(), CliError> {
 
 fn no_members(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
     run_denied_job(stage)?;
-    let policy = texts::policy("30m", 2);
+    let policy = fixtures::policy("30m", 2);
     let members = "    members: [ben@example.com, carol@example.com]\n";
     stage.write(POLICY, &policy.replace(members, ""))?;
     stage.commit()?;
@@ -69,8 +69,8 @@ fn uncommitted_policy(
     findings: &mut DrillReport,
 ) -> Result<(), CliError> {
     run_denied_job(stage)?;
-    let policy = texts::policy("30m", 2);
-    stage.write(POLICY, &texts::lax_policy(&policy))?;
+    let policy = fixtures::policy("30m", 2);
+    stage.write(POLICY, &fixtures::lax_policy(&policy))?;
     let refused = stage.prodigy("ben", RETRY)?;
     findings.expect("replay is refused", Exit::Invalid.code(), refused.code);
     findings.expect("it says what to do", true, refused.text.contains("commit it"));
@@ -81,7 +81,7 @@ fn uncommitted_policy(
 
 fn policy_by_job(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Result<(), CliError> {
     run_denied_job(stage)?;
-    stage.write("meddle.yml", texts::MEDDLE)?;
+    stage.write("meddle.yml", fixtures::MEDDLE)?;
     stage.commit()?;
     findings.expect("another job", 0, stage.prodigy("ann", &["run", "meddle.yml", "-y"])?.code);
     let refused = stage.prodigy("ben", RETRY)?;
@@ -117,7 +117,7 @@ fn step_approves(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Resu
     run_denied_job(stage)?;
     let digest = request_approval(stage, findings)?;
     let program = format!("{} --home {}", stage.program().display(), stage.home().display());
-    stage.write("sly.yml", &texts::self_approving_workflow(&program, JOB, ITEM, &digest))?;
+    stage.write("sly.yml", &fixtures::self_approving_workflow(&program, JOB, ITEM, &digest))?;
     findings.expect("another job", 0, stage.prodigy("carol", &["run", "sly.yml", "-y"])?.code);
     let said = fs::read_to_string(stage.outside_file("said")).unwrap_or_default();
     let code = said.lines().last().unwrap_or_default().to_owned();

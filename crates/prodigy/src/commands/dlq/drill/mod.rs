@@ -1,18 +1,17 @@
 //! `prodigy dlq drill`.
 
 mod approval_rules;
-mod findings;
+mod fixtures;
+mod report;
 mod scenarios;
-mod stage;
-mod texts;
+mod workspace;
 
 use serde_json::json;
 
-use crate::{cli::Cli, error::CliError, exit::Exit, output::Console, report::plural};
-
-use findings::DrillReport;
+use crate::{cli::Cli, error::CliError, exit::Exit, progress::plural, render::console::Console};
+use report::DrillReport;
 use scenarios::DrillScenario;
-use stage::DrillWorkspace;
+use workspace::DrillWorkspace;
 
 /// The version of the result as JSON.
 const VERSION: u32 = 1;

@@ -1,11 +1,14 @@
 //! The scenarios: what goes wrong, and what must hold all the same.
 
-use std::{fs, io, time::Duration, time::Instant};
+use std::{
+    fs, io,
+    time::{Duration, Instant},
+};
 
 use super::{
-    findings::DrillReport,
-    stage::{DrillWorkspace, JOB, poll_delay, wait_for_exit},
-    texts::{self, CRASH, DENIED, DOWN, GONE, INVALID, ITEM, InjectedFault},
+    fixtures::{self, CRASH, DENIED, DOWN, GONE, INVALID, ITEM, InjectedFault},
+    report::DrillReport,
+    workspace::{DrillWorkspace, JOB, poll_delay, wait_for_exit},
 };
 use crate::{error::CliError, exit::Exit};
 
@@ -82,8 +85,8 @@ pub(super) fn begin(
     trouble: InjectedFault,
     ttl: &str,
 ) -> Result<i32, CliError> {
-    stage.write("workflow.yml", &texts::workflow(trouble))?;
-    stage.write(".prodigy/replay-policy.yml", &texts::policy(ttl, 2))?;
+    stage.write("workflow.yml", &fixtures::workflow(trouble))?;
+    stage.write(".prodigy/replay-policy.yml", &fixtures::policy(ttl, 2))?;
     stage.commit()?;
     Ok(stage.prodigy("ann", &["run", "workflow.yml", "-y", "--job-id", JOB])?.code)
 }
@@ -218,7 +221,7 @@ fn expired_approval(
         1,
         stage.count_audit_records("approve", "refused")?,
     );
-    stage.write(".prodigy/replay-policy.yml", &texts::policy("30m", 2))?;
+    stage.write(".prodigy/replay-policy.yml", &fixtures::policy("30m", 2))?;
     stage.commit()?;
     approve_and_replay(stage, findings)
 }
@@ -242,7 +245,7 @@ fn policy_changed(stage: &mut DrillWorkspace, findings: &mut DrillReport) -> Res
     begin(stage, InjectedFault { before: DENIED, ..InjectedFault::default() }, "30m")?;
     let digest = request_approval(stage, findings)?;
     findings.expect("somebody agrees", 0, approve(stage, "carol", &digest)?.0);
-    stage.write(".prodigy/replay-policy.yml", &texts::policy("30m", 1))?;
+    stage.write(".prodigy/replay-policy.yml", &fixtures::policy("30m", 1))?;
     stage.commit()?;
     let void = stage.prodigy("ben", RETRY)?;
     findings.expect("the agreement is void", Exit::AwaitingApproval.code(), void.code);

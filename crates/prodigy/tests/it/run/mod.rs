@@ -1,0 +1,20 @@
+//! Running workflows.
+
+pub(crate) mod agent_validators;
+pub(crate) mod auto_commit;
+pub(crate) mod bad_input;
+pub(crate) mod batch;
+pub(crate) mod captured_answers;
+pub(crate) mod detached_head;
+pub(crate) mod edge_cases;
+pub(crate) mod final_merge;
+pub(crate) mod inherited_env;
+pub(crate) mod large_values;
+pub(crate) mod merge_settings;
+pub(crate) mod required_commits;
+pub(crate) mod secrets;
+pub(crate) mod sequential;
+pub(crate) mod step_keys;
+pub(crate) mod user_checkout;
+pub(crate) mod validator_verdicts;
+pub(crate) mod validators;
