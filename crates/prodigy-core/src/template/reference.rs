@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{VarRoots, filter::TemplateFilter};
 use crate::nearest::nearest;
-pub(crate) use crate::{
+use crate::{
     diagnostic::ParseError,
     vars::{PathSegment, VarPath},
 };

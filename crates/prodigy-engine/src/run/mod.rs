@@ -35,8 +35,11 @@ pub use map::{
     item_selection::{FilePatternError, matching_files},
 };
 pub use replay::{
-    ReplayRequest, ReplayScope,
+    ReplayBatch, ReplayRequest, ReplayScope,
+    approvals::{ApprovalService, PendingApproval, VoteError, VoteOutcome, VoteRequest},
+    evaluator::{ApprovalProgress, ReplayEvaluator},
     gate::{ReplayRefusal, ReplaySummary},
+    replay_base::{MergeHistory, ReplayBase},
     replay_counts::ReplayCounts,
 };
 pub use start::{

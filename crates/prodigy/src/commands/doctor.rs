@@ -237,7 +237,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Says which agents are there; a workflow may need none of them.
-pub(super) fn check_agents(args: &Cli) -> Vec<DoctorCheck> {
+fn check_agents(args: &Cli) -> Vec<DoctorCheck> {
     let here = env::current_dir().unwrap_or_default();
     let root = repo_root(&here);
     let config = match Config::load(args, root.as_deref()) {

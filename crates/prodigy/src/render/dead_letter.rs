@@ -13,7 +13,7 @@ use prodigy_core::{
 use serde_json::Value;
 
 use super::table::TextTable;
-pub(crate) use crate::{
+use crate::{
     commands::{
         context::shell_quote,
         dlq::{

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr as _;
 
-pub(crate) use crate::{
+use crate::{
     commands::dlq::entries::labels::SCHEMA_VERSION,
     error::CliError,
     progress::{padded, truncate},

@@ -15,10 +15,12 @@ use prodigy_core::{
     job::checkpoint::Checkpoint,
 };
 
-use crate::store::{
-    Durability, Error, JobLock, JournalWriter, Layout, audit,
-    dlq::{self, AuditSink, EditorError},
-    load_checkpoint, read_last_seq, set_views_aside,
+use crate::{
+    run::control::{AuditSink, EditorError},
+    store::{
+        Durability, Error, JobLock, JournalWriter, Layout, audit, dlq, load_checkpoint,
+        read_last_seq, set_views_aside,
+    },
 };
 
 /// Something that knows of records which the journal does not have.

@@ -4,3 +4,7 @@ pub(crate) mod dead_letter_editor;
 pub(crate) mod effect_check;
 pub mod lost_end;
 pub mod shutdown;
+
+pub use dead_letter_editor::{
+    AuditSink, DeadLetterAction, DeadLetterEditor, EditorError, current_item_data,
+};

@@ -20,13 +20,13 @@ use prodigy_core::{
 use crate::{
     governance::SignerFiles,
     identity::{self, AllowedSigners, SigningKey},
-    run::control::dead_letter_editor::item_event,
+    run::{
+        ReplayEvaluator,
+        control::{AuditSink, DeadLetterEditor, EditorError, dead_letter_editor::item_event},
+    },
     store::{
         JobLock,
-        dlq::{
-            AuditSink, DeadLetterEditor, DeadLetterStore, EditorError, Error, ReplayEvaluator,
-            rebuild::JournalScan,
-        },
+        dlq::{DeadLetterStore, Error, rebuild::JournalScan},
     },
 };
 

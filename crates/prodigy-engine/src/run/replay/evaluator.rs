@@ -18,9 +18,12 @@ use prodigy_core::{
     },
 };
 
-use crate::store::{
-    Layout, audit,
-    dlq::{DeadLetterStore, DeadLetterSummary, Error, ReplayBase},
+use crate::{
+    run::ReplayBase,
+    store::{
+        Layout, audit,
+        dlq::{DeadLetterStore, DeadLetterSummary, Error},
+    },
 };
 
 /// The evaluator of replays of a job's entries: the policy, the run facts of a replay, and the

@@ -22,11 +22,8 @@ use super::replay_counts::{ReplayCounts, ReplayedItems};
 use crate::{
     clock,
     governance::ActivePolicy,
-    run::{Dispatcher, Error, RunSettings},
-    store::{
-        audit::AuditTrail,
-        dlq::{DeadLetterStore, ReplayEvaluator},
-    },
+    run::{Dispatcher, Error, ReplayEvaluator, RunSettings},
+    store::{audit::AuditTrail, dlq::DeadLetterStore},
 };
 
 /// Decides over dead letters when they are about to be claimed.

@@ -13,7 +13,6 @@ use std::{
     sync::Arc,
 };
 
-use gate::ReplayGate;
 use prodigy_core::{
     audit::IdentityKind,
     dlq::{EntryStatus, RunFingerprint},
@@ -27,11 +26,13 @@ use super::{Error, RunSettings};
 use crate::{
     clock,
     governance::ActivePolicy,
+    run::{ReplayBase, ReplayEvaluator},
     store::{
         JobLock,
-        dlq::{DeadLetterStore, DeadLetterSummary, ReplayBase, ReplayEvaluator},
+        dlq::{DeadLetterStore, DeadLetterSummary},
     },
 };
+use gate::ReplayGate;
 
 /// Dead letters that somebody wants to be tried again.
 #[derive(Clone, Debug)]

@@ -8,8 +8,12 @@ use prodigy_core::{
     replay::{ApprovalState, ReplayPolicy, ReplayTrigger, ReplayVerdict, approval::Vote},
 };
 
-pub(crate) use crate::{
+use crate::{
     governance::SignerFiles,
+    run::{
+        ApprovalService, PendingApproval, ReplayEvaluator, VoteError, VoteOutcome, VoteRequest,
+        control::{AuditSink, DeadLetterAction, DeadLetterEditor},
+    },
     store::{
         JobLock, audit,
         dlq::{

@@ -13,7 +13,7 @@ use prodigy_core::{
     ids::{ItemId, JobId},
 };
 
-pub(crate) use super::{
+use super::{
     DeadLetterSummary, Error,
     fsck::fsck,
     index::{IndexLine, IndexReader},

@@ -25,17 +25,6 @@ use prodigy_core::dlq::DeadLetterError;
 
 use crate::store;
 
-pub use crate::run::{
-    control::dead_letter_editor::{
-        AuditSink, DeadLetterAction, DeadLetterEditor, EditorError, current_item_data,
-    },
-    replay::{
-        ReplayBatch,
-        approvals::{ApprovalService, PendingApproval, VoteError, VoteOutcome, VoteRequest},
-        evaluator::{ApprovalProgress, ReplayEvaluator},
-        replay_base::{MergeHistory, ReplayBase},
-    },
-};
 pub use dead_letter_store::{DeadLetterStore, entry_file, known_seq};
 pub use fsck::{FsckReport, fsck};
 pub use projector::DeadLetterProjector;

@@ -5,7 +5,7 @@ use prodigy_core::{
     dlq::{DeadLetteredItem, EntryStatus},
     ids::JobId,
 };
-use prodigy_engine::store::dlq::DeadLetterAction;
+use prodigy_engine::run::control::DeadLetterAction;
 
 use super::{
     decision::replay_context::{ReplayContext, require_reason},

@@ -7,11 +7,8 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     clock,
-    run::{CheckedEffect, EffectCheckRequest},
-    store::{
-        JobLock,
-        dlq::{DeadLetterStore, ReplayEvaluator},
-    },
+    run::{CheckedEffect, EffectCheckRequest, ReplayEvaluator},
+    store::{JobLock, dlq::DeadLetterStore},
 };
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use prodigy_core::{
     dlq::EntryStatus,
     ids::{ItemId, JobId},
 };
-use prodigy_engine::store::{Layout, dlq::DeadLetterAction};
+use prodigy_engine::{run::control::DeadLetterAction, store::Layout};
 
 use super::{
     decision::replay_context::ReplayContext,

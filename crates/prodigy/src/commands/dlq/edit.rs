@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use prodigy_core::{audit::IdentityKind, ids::JobId};
-use prodigy_engine::store::dlq::{self, DeadLetterAction};
+use prodigy_engine::run::control::DeadLetterAction;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
@@ -59,7 +59,8 @@ pub(super) fn run(args: &Cli, command: &DlqEditArgs, out: &mut Console) -> Resul
     require_open(&entry)?;
     let item = entry.item_id;
     let before =
-        dlq::current_item_data(&letters.layout, &letters.job, &item).map_err(queue_error)?;
+        prodigy_engine::run::control::current_item_data(&letters.layout, &letters.job, &item)
+            .map_err(queue_error)?;
     let data = command.data.read(before.as_deref())?;
     if before.is_some_and(|before| before.get() == data.get()) {
         return Err(CliError::new(Exit::Usage, "the item has exactly this data already"));

@@ -11,8 +11,8 @@ use prodigy_core::{
 use prodigy_engine::{
     git::Repo,
     process::ProcessOrigin,
-    run::{self, JobResume, ReplayRequest, ReplayScope, WorkflowReplacement},
-    store::{JobLock, dlq::MergeHistory},
+    run::{self, JobResume, MergeHistory, ReplayRequest, ReplayScope, WorkflowReplacement},
+    store::JobLock,
 };
 
 use super::{ItemArgs, items_required_error, run::StepCounts};

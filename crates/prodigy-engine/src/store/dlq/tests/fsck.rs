@@ -8,11 +8,14 @@ use prodigy_core::{
 };
 
 use super::fixture::{DlqHarness, completed, died, failed, replayed, started};
-use crate::store::{
-    JobLock,
-    dlq::{DeadLetterAction, DeadLetterEditor, EditorError, FsckReport, fsck},
-    fixture::at,
-    write_atomic,
+use crate::{
+    run::control::{DeadLetterAction, DeadLetterEditor, EditorError},
+    store::{
+        JobLock,
+        dlq::{FsckReport, fsck},
+        fixture::at,
+        write_atomic,
+    },
 };
 
 /// Returns a job with an open entry, one that is being replayed, a resolved one, and an item

@@ -12,7 +12,7 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     clock,
-    store::dlq::{ApprovalProgress, ReplayEvaluator},
+    run::{ApprovalProgress, ReplayEvaluator},
 };
 use serde_json::{Value, json};
 

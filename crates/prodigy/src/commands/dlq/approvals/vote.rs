@@ -11,10 +11,8 @@ use prodigy_core::{
 use prodigy_engine::{
     clock,
     identity::{self, SigningKey},
-    store::{
-        JobLock,
-        dlq::{DeadLetterStore, VoteError, VoteOutcome, VoteRequest},
-    },
+    run::{VoteError, VoteOutcome, VoteRequest},
+    store::{JobLock, dlq::DeadLetterStore},
 };
 
 use super::ApprovalView;

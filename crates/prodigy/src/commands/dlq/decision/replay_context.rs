@@ -14,14 +14,15 @@ use prodigy_engine::{
     git::Repo,
     governance::{ActivePolicy, PolicySource},
     process::ProcessOrigin,
-    run::{CheckedEffect, EffectCheckRequest},
+    run::{
+        ApprovalService, CheckedEffect, EffectCheckRequest, MergeHistory, ReplayBase,
+        ReplayEvaluator,
+        control::{DeadLetterAction, DeadLetterEditor, EditorError},
+    },
     store::{
         JobLock, Layout,
         audit::{self, AuditTrail},
-        dlq::{
-            ApprovalService, DeadLetterAction, DeadLetterEditor, DeadLetterStore, EditorError,
-            MergeHistory, ReplayBase, ReplayEvaluator,
-        },
+        dlq::DeadLetterStore,
     },
 };
 

@@ -9,9 +9,10 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     clock,
+    run::{PendingApproval, ReplayBatch, control::DeadLetterAction},
     store::{
         JobLock,
-        dlq::{DeadLetterAction, DeadLetterStore, DeadLetterSummary, PendingApproval, ReplayBatch},
+        dlq::{DeadLetterStore, DeadLetterSummary},
     },
 };
 

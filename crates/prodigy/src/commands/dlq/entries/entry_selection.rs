@@ -10,7 +10,8 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     clock,
-    store::dlq::{DeadLetterStore, DeadLetterSummary, ReplayEvaluator},
+    run::ReplayEvaluator,
+    store::dlq::{DeadLetterStore, DeadLetterSummary},
 };
 
 use super::{

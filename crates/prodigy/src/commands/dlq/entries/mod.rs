@@ -8,7 +8,6 @@ pub(crate) mod unfinished;
 
 use std::collections::HashMap;
 
-use entry_filter::EntryFilter;
 use prodigy_core::{
     Timestamp,
     dlq::{DeadLetteredItem, EntryStatus},
@@ -17,9 +16,10 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     clock,
+    run::ReplayEvaluator,
     store::{
         self, Layout,
-        dlq::{self, DeadLetterStore, DeadLetterSummary, ReplayEvaluator},
+        dlq::{self, DeadLetterStore, DeadLetterSummary},
     },
 };
 
@@ -35,6 +35,7 @@ use crate::{
     progress::truncate,
     render::console::Console,
 };
+use entry_filter::EntryFilter;
 
 /// The longest explanation that is shown of what is wrong with a file.
 pub(crate) const LONGEST: usize = 400;
