@@ -74,28 +74,6 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_layout_of_a_text_does_not_change_its_form() {
-        let form = |text| canonical_json_without("hash", text).unwrap();
-        let first = form(r#"{"a":1,"b":{"y":[1.10,"x"],"x":null},"hash":"z"}"#);
-        assert_eq!(first, r#"{"a":1,"b":{"x":null,"y":[1.1,"x"]}}"#);
-        assert_eq!(
-            form("{\n \"b\": {\"x\": null, \"y\": [1.10, \"\\u0078\"]},\n \"a\": 1 }"),
-            first
-        );
-    }
-
-    #[test]
-    fn an_object_with_nothing_left_is_empty() {
-        assert_eq!(canonical_json_without("hash", r#"{"hash":1}"#).unwrap(), "{}");
-        assert_eq!(canonical_json_without("hash", "[]"), None);
-    }
-}
-
 /// Returns whether two values are equal, reading text as a number or a truth value if
 /// the other side is one.
 pub(crate) fn loosely_equal(a: &Value, b: &Value) -> bool {
@@ -234,4 +212,26 @@ fn whole_and_float(a: i128, b: f64) -> Ordering {
     #[expect(clippy::cast_possible_truncation, reason = "the fraction is compared below")]
     let truncated = b as i128;
     a.cmp(&truncated).then_with(|| 0.0_f64.total_cmp(&(b.fract() + 0.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layout_of_a_text_does_not_change_its_form() {
+        let form = |text| canonical_json_without("hash", text).unwrap();
+        let first = form(r#"{"a":1,"b":{"y":[1.10,"x"],"x":null},"hash":"z"}"#);
+        assert_eq!(first, r#"{"a":1,"b":{"x":null,"y":[1.1,"x"]}}"#);
+        assert_eq!(
+            form("{\n \"b\": {\"x\": null, \"y\": [1.10, \"\\u0078\"]},\n \"a\": 1 }"),
+            first
+        );
+    }
+
+    #[test]
+    fn an_object_with_nothing_left_is_empty() {
+        assert_eq!(canonical_json_without("hash", r#"{"hash":1}"#).unwrap(), "{}");
+        assert_eq!(canonical_json_without("hash", "[]"), None);
+    }
 }

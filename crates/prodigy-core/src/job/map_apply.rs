@@ -42,10 +42,9 @@ impl MapState {
             return self.queue(id);
         }
         let at = *self.index.by_id.get(id).ok_or(MisplacedEvent)?;
+        let worker = || agent.ok_or(MisplacedEvent);
         match event {
-            Event::AgentStarted { correlation_id, .. } => {
-                self.start(at, agent.ok_or(MisplacedEvent)?, correlation_id)
-            }
+            Event::AgentStarted { correlation_id, .. } => self.start(at, worker()?, correlation_id),
             Event::AgentCompleted(done) => self.complete(at, done),
             Event::AgentFailed(failed) => self.fail(at, failed),
             Event::AgentReleased { .. } | Event::ResolutionFailed { .. } => {
@@ -53,10 +52,8 @@ impl MapState {
                 self.enter(at, waiting)
             }
             Event::WorkSuspended(work) => self.suspend(at, work, *agent),
-            Event::HandlerRestarted { .. } => {
-                self.restart_handler(at, agent.ok_or(MisplacedEvent)?)
-            }
-            Event::ResolutionStarted { .. } => self.resolve(at, agent.ok_or(MisplacedEvent)?),
+            Event::HandlerRestarted { .. } => self.restart_handler(at, worker()?),
+            Event::ResolutionStarted { .. } => self.resolve(at, worker()?),
             Event::ResolutionCompleted { commit, commits, .. } => {
                 self.resolved(at, commit, *commits)
             }

@@ -95,24 +95,6 @@ pub(super) fn make_directories(root: &Path, directory: &Path) -> Result<(), Erro
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_git_refuses_are_known() {
-        let good = ["a", "prodigy/j-1/item-001", "a.b/c@d", "\u{fc}"];
-        assert_eq!(good.map(is_branch_name), [true; 4]);
-        let bad = [
-            "", "/a", "a/", "a//b", ".a", "a/.b", "a.lock", "a.lock/b", "a..b", "a b", "a\n", "a~",
-            "a^", "a:b", "a?", "a*", "a[", "a\\b", "a@{b", "-a", "a.", "../a",
-        ];
-        for name in bad {
-            assert!(!is_branch_name(name), "{name:?}");
-        }
-    }
-}
-
 impl Repo {
     /// Deletes the branches that begin with `prefix`, except `target`, those that hold commits
     /// which `target` has not, and those that a worktree is on: it would stand on nothing.
@@ -291,5 +273,23 @@ impl Repo {
         let call = self.call(&["update-ref", "--no-deref", name, &object, old]);
         call.durable().run()?;
         Ok(AuditAnchor { text: text.to_owned(), object })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_git_refuses_are_known() {
+        let good = ["a", "prodigy/j-1/item-001", "a.b/c@d", "\u{fc}"];
+        assert_eq!(good.map(is_branch_name), [true; 4]);
+        let bad = [
+            "", "/a", "a/", "a//b", ".a", "a/.b", "a.lock", "a.lock/b", "a..b", "a b", "a\n", "a~",
+            "a^", "a:b", "a?", "a*", "a[", "a\\b", "a@{b", "-a", "a.", "../a",
+        ];
+        for name in bad {
+            assert!(!is_branch_name(name), "{name:?}");
+        }
     }
 }

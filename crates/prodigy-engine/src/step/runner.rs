@@ -207,7 +207,7 @@ async fn run_attempt(
                 workplace.warn(task, format!("{}; it counts as done", failure.message));
             }
             judged => {
-                judged.map_err(|failure| ActionFailure::with_output(failure, output.clone()))?
+                judged.map_err(|failure| ActionFailure::with_output(failure, output.clone()))?;
             }
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, num::NonZeroU32};
 
 use prodigy_core::{
     duration,
-    event::{Event, EventRecord, FailureDecision, PhaseName, StepCompleted},
+    event::{AgentFailed, Event, EventRecord, FailureDecision, PhaseName, StepCompleted},
     failure::Failure,
     ids::ItemId,
     job::{CostSummary, ItemSummary, Job},
@@ -225,20 +225,7 @@ impl ItemReporter {
                 let (sign, text) = merged.unwrap_or_else(|| (LineSign::Tick, item.to_string()));
                 vec![ProgressLine { weight: LinePriority::Routine, sign, text }]
             }
-            Event::AgentFailed(failed) => {
-                self.failed_at = failed.step.clone().map(|step| (item.clone(), step));
-                match failed.then {
-                    FailureDecision::Retry => {
-                        let next = format!("attempt {} follows", failed.attempt + 1);
-                        let line = self.failure_lines(item, &failed.failure, &next);
-                        self.failures.retried(important_line(LineSign::Tilde, line))
-                    }
-                    // What becomes of the item is told when it is known.
-                    FailureDecision::DeadLetter
-                    | FailureDecision::Skip
-                    | FailureDecision::Handler => Vec::new(),
-                }
-            }
+            Event::AgentFailed(failed) => self.attempt_failed_lines(item, failed),
             Event::AgentRetrying { .. } => {
                 self.merging.remove(item);
                 Vec::new()
@@ -306,6 +293,22 @@ impl ItemReporter {
             | Event::CheckoutUpdateStarted(_)
             | prodigy_core::checkout_news!()
             | prodigy_core::journal_news!() => Vec::new(),
+        }
+    }
+
+    /// Returns the lines for a failed attempt. An item that is not tried again has its line when
+    /// its end is recorded.
+    fn attempt_failed_lines(&mut self, item: &ItemId, failed: &AgentFailed) -> Vec<ProgressLine> {
+        self.failed_at = failed.step.clone().map(|step| (item.clone(), step));
+        match failed.then {
+            FailureDecision::Retry => {
+                let next = format!("attempt {} follows", failed.attempt + 1);
+                let line = self.failure_lines(item, &failed.failure, &next);
+                self.failures.retried(important_line(LineSign::Tilde, line))
+            }
+            FailureDecision::DeadLetter | FailureDecision::Skip | FailureDecision::Handler => {
+                Vec::new()
+            }
         }
     }
 

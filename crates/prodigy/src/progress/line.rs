@@ -5,7 +5,9 @@ use std::{fmt::Display, time::Duration};
 use jiff::tz::TimeZone;
 use prodigy_core::{
     Timestamp, duration,
-    event::{Event, EventRecord, JobMode, QuotaPaused, StepFailureDecision, StepStatus},
+    event::{
+        Event, EventRecord, JobMode, QuotaPaused, StepCompleted, StepFailureDecision, StepStatus,
+    },
     job::{BudgetOverrun, Job},
 };
 
@@ -64,6 +66,21 @@ impl LineSign {
     }
 }
 
+/// Returns the line for a finished step.
+fn step_completed_line(step: &StepCompleted, names: &ActiveSteps) -> ProgressLine {
+    let (sign, how) = match step.status {
+        StepStatus::Success if step.adopted => (LineSign::Tilde, ADOPTED),
+        StepStatus::Success => (LineSign::Tick, ""),
+        StepStatus::Recovered => (LineSign::Tilde, " (recovered)"),
+        StepStatus::Failed => (LineSign::Tilde, " (failed, going on)"),
+        StepStatus::Skipped => (LineSign::Tilde, " (skipped)"),
+    };
+    let is_routine = sign == LineSign::Tick;
+    let weight = if is_routine { LinePriority::Routine } else { LinePriority::Important };
+    let text = format!("{}{how}  {}", names.of(&step.step), format_millis(step.duration_ms));
+    ProgressLine { weight, sign, text }
+}
+
 /// Returns the line for a record, if it is worth one.
 pub(crate) fn format_record(
     record: &EventRecord,
@@ -85,23 +102,7 @@ pub(crate) fn format_record(
             LineSign::Dot,
             format!("job {} resumed · {}", record.job_id, format_progress(job)),
         ),
-        Event::StepCompleted(step) => {
-            let (sign, how) = match step.status {
-                StepStatus::Success if step.adopted => (LineSign::Tilde, ADOPTED),
-                StepStatus::Success => (LineSign::Tick, ""),
-                StepStatus::Recovered => (LineSign::Tilde, " (recovered)"),
-                StepStatus::Failed => (LineSign::Tilde, " (failed, going on)"),
-                StepStatus::Skipped => (LineSign::Tilde, " (skipped)"),
-            };
-            let text =
-                format!("{}{how}  {}", names.of(&step.step), format_millis(step.duration_ms));
-            let weight = if sign == LineSign::Tick {
-                LinePriority::Routine
-            } else {
-                LinePriority::Important
-            };
-            Some(ProgressLine { weight, sign, text })
-        }
+        Event::StepCompleted(step) => Some(step_completed_line(step, names)),
         Event::StepFailed { step, failure, then, attempt, .. } => {
             let then = match then {
                 StepFailureDecision::Retry => format!("; attempt {} follows", attempt + 1),

@@ -147,7 +147,7 @@ impl ItemSummary {
             Event::AgentCompleted(done) => self.complete(record, done),
             Event::WorktreeMerged { .. } => self.succeed(record),
             Event::AgentFailed(failed) if failed.then != FailureDecision::Handler => {
-                self.free(record)
+                self.free(record);
             }
             // What it comes to is in the next record.
             Event::AgentReleased { .. }

@@ -296,7 +296,7 @@ fn ssh(found: &mut ScriptAnalysis, arguments: &[ShellWord]) -> bool {
                 }
             }
             ArgumentKind::Attached(OptionArgument::Code) | ArgumentKind::Flag => {
-                found.refuse(word.range.clone(), setting)
+                found.refuse(word.range.clone(), setting);
             }
             ArgumentKind::Attached(_) => {}
             ArgumentKind::Operand if !has_host => {

@@ -73,7 +73,7 @@ pub(crate) fn xargs(found: &mut ScriptAnalysis, arguments: &[ShellWord]) -> bool
                 at += 1;
             }
             ArgumentKind::Flag | ArgumentKind::Attached(_) => {
-                found.refuse(word.range.clone(), AS_OPTION)
+                found.refuse(word.range.clone(), AS_OPTION);
             }
             ArgumentKind::Operand => {
                 let nested = arguments.get(at - 1..).unwrap_or_default();

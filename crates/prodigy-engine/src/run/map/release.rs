@@ -164,7 +164,7 @@ impl Worker {
         let reason = if failed { "the item failed" } else { "`preserve_worktrees` is `always`" };
         match blocking(move || slot.preserve_at(&path, attempt, leave_at.as_deref())).await {
             Ok(path) => {
-                self.emit_preserved(&id, path.to_string_lossy().into_owned(), reason, behind)
+                self.emit_preserved(&id, path.to_string_lossy().into_owned(), reason, behind);
             }
             Err(failure) => self.emit_preserved(&id, String::new(), &failure.message, behind),
         }

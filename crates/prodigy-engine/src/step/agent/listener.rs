@@ -110,7 +110,7 @@ impl<'a> AgentListener<'a> {
         let Self { mut lines, mut heard, mut teller, .. } = self;
         if let Some(heard) = &mut heard {
             lines.finish(|line| {
-                heard.handle_line(line).into_iter().for_each(|it| teller.handle(it))
+                heard.handle_line(line).into_iter().for_each(|it| teller.handle(it));
             });
         }
         teller.finish();

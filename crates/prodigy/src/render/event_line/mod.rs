@@ -127,11 +127,7 @@ impl EventFormatter {
                 format!("{}  {}", pause_reason_label(*reason), shorten_line(message))
             }
             Event::JobCompleted { status, duration_ms, commits } => {
-                let failures = match status {
-                    CompletedStatus::Completed => "",
-                    CompletedStatus::CompletedWithFailures => "  with failures",
-                };
-                format!("{}  {}{failures}", plural(*commits, "commit"), format_millis(*duration_ms))
+                format_job_completed(*status, *duration_ms, *commits)
             }
             Event::JobFailed { step, failure } => format!("{step}  {}", format_failure(failure)),
             Event::PhaseStarted { phase, .. } | Event::PhaseCompleted { phase } => {
@@ -173,19 +169,7 @@ impl EventFormatter {
                 format!("{step}  {}{}", shorten_line(name), attempt_suffix(*attempt))
             }
             Event::StepCompleted(step) => self.format_completed(record, step),
-            Event::StepFailed { step, attempt, failure, then, duration_ms, .. } => {
-                let then = match then {
-                    StepFailureDecision::Retry => "  (is tried again)",
-                    StepFailureDecision::GoOn => "  (the job goes on)",
-                    StepFailureDecision::Stop => "",
-                };
-                let (name, again) = (self.name(record, step), attempt_suffix(*attempt));
-                format!(
-                    "{step}  {name}{again}  {}  {}{then}",
-                    format_failure(failure),
-                    format_millis(*duration_ms)
-                )
-            }
+            Event::StepFailed { .. } => self.format_step_failed(record),
             Event::StepSkipped { step, name, when, .. } => {
                 format!("{step}  {}  because `{}` is false", shorten_line(name), shorten_line(when))
             }
@@ -212,10 +196,7 @@ impl EventFormatter {
             Event::CheckoutChanged { changes } => shorten_line(&checkout::changes(changes)),
             Event::GuardedFilesChanged { files } => shorten_line(&guarded_files::names(files)),
             Event::MergeConflict { target, paths, resolver } => {
-                let then =
-                    resolver.as_ref().map(|resolver| format!("  {resolver} is to resolve it"));
-                let then = then.unwrap_or_default();
-                format!("with {target}  {}{then}", shorten_line(&paths.join(", ")))
+                format_conflict(target, paths, resolver.as_deref())
             }
             Event::HandlerRestarted { handler, .. } => format!("`{handler}` was cut off before"),
             Event::ResolutionStarted { resolver, .. } => format!("by {resolver}"),
@@ -227,6 +208,21 @@ impl EventFormatter {
             }
             prodigy_core::journal_news!() => format_journal_event(&record.event),
         }
+    }
+
+    fn format_step_failed(&self, record: &EventRecord) -> String {
+        let Event::StepFailed { step, attempt, failure, then, duration_ms, .. } = &record.event
+        else {
+            return String::new();
+        };
+        let then = match then {
+            StepFailureDecision::Retry => "  (is tried again)",
+            StepFailureDecision::GoOn => "  (the job goes on)",
+            StepFailureDecision::Stop => "",
+        };
+        let (name, again) = (self.name(record, step), attempt_suffix(*attempt));
+        let (failure, time) = (format_failure(failure), format_millis(*duration_ms));
+        format!("{step}  {name}{again}  {failure}  {time}{then}")
     }
 
     fn format_completed(&self, record: &EventRecord, step: &StepCompleted) -> String {
@@ -332,4 +328,17 @@ fn format_journal_event(event: &Event) -> String {
     } else {
         String::new()
     }
+}
+
+fn format_conflict(target: &str, paths: &[String], resolver: Option<&str>) -> String {
+    let then = resolver.map(|agent| format!("  {agent} is to resolve it")).unwrap_or_default();
+    format!("with {target}  {}{then}", shorten_line(&paths.join(", ")))
+}
+
+fn format_job_completed(status: CompletedStatus, duration_ms: u64, commits: u32) -> String {
+    let failures = match status {
+        CompletedStatus::Completed => "",
+        CompletedStatus::CompletedWithFailures => "  with failures",
+    };
+    format!("{}  {}{failures}", plural(commits, "commit"), format_millis(duration_ms))
 }

@@ -162,13 +162,13 @@ impl<'a, W: Write + io::Seek> JunitWriter<'a, W> {
             // One that is replayed later has come to no end yet.
             Event::ItemDeadLettered { .. } if self.is_replayed_later(item) => {}
             Event::ItemDeadLettered { failure, .. } => {
-                self.write_case(id, &JunitOutcome::Failed(failure))?
+                self.write_case(id, &JunitOutcome::Failed(failure))?;
             }
             Event::ReplayStarted { replay, .. } => {
                 self.replays.insert(item.clone(), *replay);
             }
             Event::ItemSkipped { reason, .. } => {
-                self.write_case(id, &JunitOutcome::Skipped(reason))?
+                self.write_case(id, &JunitOutcome::Skipped(reason))?;
             }
             Event::JobStarted(_)
             | Event::JobResumed { .. }
