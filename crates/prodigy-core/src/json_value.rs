@@ -108,7 +108,7 @@ pub(crate) fn loosely_cmp(a: &Value, b: &Value) -> Option<Ordering> {
 /// Puts any two values in order: `null`, false, true, numbers, texts, lists, mappings.
 ///
 /// Texts go by the code points of their characters. Lists go by their first value that
-/// differs; mappings likewise, by keys in order. Unlike [`equal`], a text is never read as
+/// differs; mappings likewise, by keys in order. Unlike [`loosely_equal`], a text is never read as
 /// anything else: the order of three values must not depend on which two are looked at.
 pub(crate) fn total_cmp(a: &Value, b: &Value) -> Ordering {
     match (a, b) {

@@ -106,7 +106,7 @@ pub struct DeniedTool {
 
 /// Everything that a stream has told so far.
 ///
-/// It is a fold: [`StreamState::hear`] takes the lines one by one. However long the stream is, what
+/// It is a fold: [`StreamState::handle_line`] takes the lines one by one. However long the stream is, what
 /// is kept has a bound.
 #[derive(Clone, Debug)]
 pub struct StreamState {

@@ -11,7 +11,7 @@
 //! - `==` (or `=`), `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`, `contains`, `matches`; these
 //!   do not chain. `!` and `not`, then `&&` and `and`, then `||` and `or`. `!` takes the
 //!   next operand (`!a == b` is `(!a) == b`), `not` the next comparison.
-//! - Functions: see [`Function`](crate::expr::Function).
+//! - Functions: see [`Function`].
 //!
 //! Numbers compare by value (`5 == 5.0`). Output of programs is text, so a text that is
 //! a number compares with a number as a number, and `'true'` and `'false'` compare with a

@@ -335,7 +335,7 @@ fn format_conflict(target: &str, paths: &[String], resolver: Option<&str>) -> St
     format!("with {target}  {}{then}", shorten_line(&paths.join(", ")))
 }
 
-fn format_job_completed(status: CompletedStatus, duration_ms: u64, commits: u32) -> String {
+fn format_job_completed(status: CompletedStatus, duration_ms: u64, commits: u64) -> String {
     let failures = match status {
         CompletedStatus::Completed => "",
         CompletedStatus::CompletedWithFailures => "  with failures",
