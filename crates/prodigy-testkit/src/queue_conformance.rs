@@ -1,6 +1,6 @@
 //! The rules for every work queue, whatever it is made of.
 //!
-//! A queue passes if [`queue_conforms`] returns; a rule that it breaks panics with its name.
+//! A queue passes if [`check_queue_conformance`] returns; a rule that it breaks panics with its name.
 //! Everything is bounded: a wake-up that is lost fails within seconds.
 #![expect(clippy::panic, reason = "a rule that is broken fails the test")]
 

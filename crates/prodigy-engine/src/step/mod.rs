@@ -1,7 +1,7 @@
 //! The one step executor: every action and every modifier, in every phase.
 //!
 //! A step runs in a [`StepContext`] and sees a [`StepScope`] of variables. What happens
-//! on the way is told to the job through [`StepContext::tell`]; how it ended is the
+//! on the way is told to the job through [`StepContext::emit`]; how it ended is the
 //! return value. Nothing here writes the journal.
 
 mod action;

@@ -1,4 +1,4 @@
-//! The built-in agent, seen from the engine. Its process is in [`turn`](crate::agent::simulated::turn).
+//! The built-in agent, seen from the engine. Its process is in [`turn`].
 
 pub(crate) mod event_printer;
 pub(crate) mod quota;

@@ -346,7 +346,7 @@ impl Repo {
         call.run_text()?.parse().map_err(|_| unexpected())
     }
 
-    /// Does what [`Self::unmerged`] does, for the full names of commits.
+    /// Does what [`Self::count_unmerged`] does, for the full names of commits.
     pub fn count_unmerged_commits(&self, commits: &[String]) -> Result<usize, Error> {
         if commits.is_empty() {
             return Ok(0);

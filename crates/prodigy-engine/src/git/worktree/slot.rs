@@ -22,7 +22,7 @@ use crate::git::{
 
 /// A worktree that many items use one after the other.
 ///
-/// It is one item's at a time, from [`WorktreeSlot::lease`] to the next. No process of the
+/// It is one item's at a time, from [`WorktreeSlot::reset_for_item`] to the next. No process of the
 /// attempt may be left when any of its functions is called.
 #[derive(Debug)]
 pub struct WorktreeSlot {

@@ -121,7 +121,7 @@ impl WorktreeSlot {
         self.tree.repo.create_unique_ref(reference, attempt, &commit)
     }
 
-    /// Records the same as [`WorktreeSlot::record`] under a name that may have been used before.
+    /// Records the same as [`WorktreeSlot::save_to_ref`] under a name that may have been used before.
     pub fn save_over_ref(&self, reference: &str) -> Result<String, Error> {
         let commit = self.create_snapshot_commit()?;
         let update = ["update-ref", "--no-deref", reference, &commit];

@@ -99,7 +99,7 @@ impl SupervisorClient {
     /// Starts `program __supervise`, where `program` is the `prodigy` binary.
     ///
     /// The supervisor carries the marks of the job whose state is in `state`, so that
-    /// [`crate::process::end_marked`] knows it. It is born in our process group, and a signal to that
+    /// [`crate::process::kill_job_processes`] knows it. It is born in our process group, and a signal to that
     /// can end it before it has come up; then another one is started.
     pub async fn start(program: &Path, state: &Path) -> Result<Self, Error> {
         let mut started = Self::try_start(program, state).await;

@@ -20,7 +20,7 @@ use crate::store::{
     files::{self, OpenMode},
 };
 
-/// The polling interval of [`follow`].
+/// The polling interval of [`follow_journal`].
 const POLL: Duration = Duration::from_millis(150);
 /// The longest end of a file that is searched for whole records behind a bad line.
 const MAX_TAIL: u64 = 128 * 1024 * 1024;

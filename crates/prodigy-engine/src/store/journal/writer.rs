@@ -2,7 +2,7 @@
 //!
 //! Whoever writes holds the job's [`JobLock`](crate::store::JobLock): a journal has one
 //! writer. Records are in the kernel when [`JournalWriter::append`] returns, so that they
-//! survive the process, and on the disk when [`JournalWriter::durable`] returns, so that
+//! survive the process, and on the disk when [`JournalWriter::sync`] returns, so that
 //! they survive the machine.
 
 use std::{
