@@ -84,7 +84,7 @@ pub fn events_markdown() -> String {
 pub fn dead_letters_markdown() -> String {
     let schema = dlq_item_schema();
     let mut page = "# Dead letters\n\n\
-        An item that was given up has a file of its own, with everything that is known about it:\n\
+        A failed item has a file of its own, with everything that is known about it:\n\
         `dlq/REPOSITORY/JOB/mapreduce/dlq/JOB/items/ITEM.json` below `~/.prodigy`, and in `resolved/` beside\n\
         `items/` once it is closed. `prodigy dlq show` shows it, and `prodigy schema dlq-item` prints its JSON Schema.\n\n\
         ## The file\n\n"
@@ -168,7 +168,7 @@ pub fn failure_codes_markdown() -> String {
     }
     page.push_str(
         "\nAn item of which a replay is denied, waits for an approval, or was approved under another\n\
-         policy stays a dead letter with the code that it died of; the audit trail says that the replay\n\
+         policy stays a dead letter with the code that it failed with; the audit trail says that the replay\n\
          was denied, or why the approval was refused.\n",
     );
     page.push_str("\n## Classes\n\n");

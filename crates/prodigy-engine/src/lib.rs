@@ -1,9 +1,9 @@
 //! The world that a job runs in: processes, git, files, time.
 //!
 //! `store`, `git`, `agent` and `process` do not know each other's insides nor
-//! `run`; `step` is the one step executor, `dlq` keeps the dead letters, `audit` what
-//! was done to them, `governance` finds the policy that decides, `lost_end` finds journals that
-//! were cut, `trust` the content that needs the user's trust, and `run` owns the job.
+//! `run`; `step` is the one step executor, `store` keeps journals, dead letters and the audit
+//! trail, `governance` finds the policy that decides, `trust` the content that needs the user's
+//! trust, and `run` owns the job.
 
 pub mod agent;
 pub mod clock;

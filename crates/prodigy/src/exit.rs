@@ -95,8 +95,7 @@ impl Exit {
                  started from. The command to do so is printed."
             }
             Self::AwaitingApproval => {
-                "Dead letters were to be replayed, and somebody has to agree first. \
-                 `prodigy dlq approvals` shows to what."
+                "A replay needs approval. `prodigy dlq approvals` lists what is pending."
             }
             Self::Invalid => {
                 "A workflow or configuration file is invalid, or asks for something that this \

@@ -19,11 +19,14 @@ const MAX_LINES: usize = 400;
 /// Files that are one long table of types, which reading in two places would not make clearer,
 /// and the longest that such a file may be.
 const TABLES: &[&str] =
-    &["crates/prodigy-core/src/workflow/model.rs", "crates/prodigy-core/src/event.rs"];
+    &["crates/prodigy-core/src/workflow/model.rs", "crates/prodigy-core/src/event/mod.rs"];
 const MAX_TABLE_LINES: usize = 600;
 
 /// Names that several modules may each define for themselves.
-const SHARED_NAMES: &[&str] = &["Error", "Args"];
+const SHARED_NAMES: &[&str] = &["Error"];
+
+/// Words that a doc comment does not begin with: the thing or the act comes first.
+const PRONOUNS: &[&str] = &["What", "How", "Whether", "Why", "Who", "Takes in", "It has"];
 
 /// Words that say "something that does things" and so say nothing.
 const EMPTY_WORDS: &[&str] =
@@ -116,13 +119,24 @@ fn without_tests(text: &str) -> String {
     text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned()
 }
 
-/// Returns the name that a line declares as a type that the whole crate or more can see.
+/// Returns the name that a line declares as a type, whatever its visibility.
 fn declared_type(line: &str) -> Option<&str> {
     let rest = line.trim_start();
-    let rest = rest.strip_prefix("pub ").or_else(|| rest.strip_prefix("pub(crate) "))?;
+    let rest = match rest.strip_prefix("pub(") {
+        Some(scope) => scope.split_once(") ")?.1,
+        None => rest.strip_prefix("pub ").unwrap_or(rest),
+    };
     let rest =
         ["struct ", "enum ", "trait ", "union "].iter().find_map(|kind| rest.strip_prefix(kind))?;
-    rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+    rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().filter(|name| !name.is_empty())
+}
+
+/// Returns true for a doc line whose first word is a pronoun.
+fn begins_with_pronoun(line: &str) -> bool {
+    let line = line.trim_start();
+    let text = line.strip_prefix("/// ").or_else(|| line.strip_prefix("//! "));
+    let rests = |text| PRONOUNS.iter().filter_map(move |word: &&str| str::strip_prefix(text, word));
+    text.is_some_and(|text| rests(text).any(|rest| !rest.starts_with(char::is_alphanumeric)))
 }
 
 /// Returns the commands that a text names, as in `` `prodigy run …` ``.
@@ -282,6 +296,29 @@ fn what_is_not_finished_does_not_exist() {
 }
 
 #[test]
+fn doc_comments_begin_with_the_thing_or_the_act() {
+    let files = files_below(&root()).into_iter().map(|path| (shown(&path), path));
+    let offences: Vec<_> = files
+        .filter(|(path, _)| is_source(path))
+        .flat_map(|(path, file)| {
+            let text = fs::read_to_string(file).unwrap();
+            let lines: Vec<_> = text.lines().filter(|line| begins_with_pronoun(line)).collect();
+            lines.iter().map(|line| format!("{path}: {}", line.trim())).collect::<Vec<_>>()
+        })
+        .collect();
+    none(&offences, "begin with a noun or a verb");
+}
+
+#[test]
+fn pronouns_are_seen_at_the_beginning_of_doc_comments_only() {
+    assert!(begins_with_pronoun("    /// Whether it is over."));
+    assert!(begins_with_pronoun("//! How it works."));
+    assert!(!begins_with_pronoun("/// However long it takes."));
+    assert!(!begins_with_pronoun("/// The reason why."));
+    assert!(!begins_with_pronoun("// What follows is code."));
+}
+
+#[test]
 fn every_module_says_what_it_is_for() {
     let silent: Vec<_> = sources()
         .into_iter()
@@ -342,8 +379,9 @@ fn declared_types_are_seen_whatever_their_scope() {
     assert_eq!(seen("pub struct Job<'a> {"), "Job");
     assert_eq!(seen("pub(crate) enum Exit {"), "Exit");
     assert_eq!(seen("    pub trait Agent: Send {"), "Agent");
-    assert_eq!(seen("pub(super) struct Local;"), "-");
-    assert_eq!(seen("struct Private;"), "-");
+    assert_eq!(seen("pub(super) struct Local;"), "Local");
+    assert_eq!(seen("struct Private;"), "Private");
+    assert_eq!(seen("// struct Remark"), "-");
     assert_eq!(seen("pub fn structure() {"), "-");
 }
 

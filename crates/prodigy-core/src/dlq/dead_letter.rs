@@ -17,7 +17,7 @@ use crate::{
 /// The version of the entry's shape.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// An item that was given up, and all that is known about why.
+/// A failed item, and all that is known about why.
 ///
 /// The shape holds every field of the older shapes, so that programs written for
 /// those read it as well.
@@ -219,7 +219,7 @@ pub enum EntryStatus {
 pub enum ReplayStatus {
     /// It can be replayed.
     Pending,
-    /// A person has to look at it first.
+    /// It needs manual review.
     PendingReview,
     /// It would fail again: something has to be changed first.
     Quarantined,

@@ -6,6 +6,7 @@
 mod apply;
 mod context;
 mod dead_letter;
+mod dead_lettering;
 mod failure_detail;
 mod legacy;
 mod manual_actions;

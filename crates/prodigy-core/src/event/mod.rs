@@ -240,7 +240,7 @@ pub enum Event {
         /// The name of the person who changed it.
         by: String,
     },
-    /// Somebody has to agree before a dead letter is replayed.
+    /// The replay of a dead letter needs approval.
     ApprovalRequested(Box<ApprovalRequest>),
     /// Somebody agreed to the replay of a dead letter.
     ApprovalGranted {

@@ -168,7 +168,7 @@ reason_codes! {
     PushRejected = "push_rejected" (Integration, Check);
     /// A policy forbids it.
     Denied = "denied" (Policy, Approval);
-    /// Somebody has to agree first.
+    /// It needs approval.
     ApprovalRequired = "approval_required" (Policy, Approval);
     /// Somebody was asked and refused.
     ApprovalRejected = "approval_rejected" (Policy, Never);
@@ -246,10 +246,10 @@ pub enum DefaultAction {
     /// It may be replayed once it is known what was changed outside.
     #[serde(rename = "check_then_replay")]
     Check,
-    /// Somebody has to agree.
+    /// It needs approval.
     #[serde(rename = "require_approval")]
     Approval,
-    /// Somebody has to look at it.
+    /// It needs manual review.
     #[serde(rename = "manual_review")]
     Review,
     /// It would fail again until something is changed.

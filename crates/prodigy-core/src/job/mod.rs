@@ -32,7 +32,7 @@ pub use failed_attempt::FailedAttempt;
 pub use item_counts::{FailedStepKinds, ItemCounts};
 pub use map_state::{CommitRange, ItemStage, ItemState, MapState, MergeConflict};
 pub use previous_failure::PreviousFailure;
-pub use quota::{BudgetOverrun, QuotaState, QuotaUtilization, SpendContext, exceeded};
+pub use quota::{BudgetOverrun, QuotaShare, QuotaState, SpendContext, exceeded};
 pub use state::{ApplyError, Job, JobOutcome, JobWorktreeState};
 pub use step_variables::{set_output, set_step_result};
 pub use summary::{

@@ -63,7 +63,7 @@ pub struct QuotaState {
 
 /// The used share of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct QuotaUtilization {
+pub struct QuotaShare {
     /// From 0 to 1.
     pub share: f64,
     /// When it begins anew.
@@ -145,7 +145,7 @@ impl Job {
         } else if let Event::QuotaPaused(paused) = event {
             self.quota = Some(QuotaState::after_pause(self.quota.as_ref(), paused, at));
         } else if let Event::QuotaWarned { share, resets_at, .. } = event {
-            self.utilization = Some(QuotaUtilization { share: *share, resets_at: *resets_at });
+            self.utilization = Some(QuotaShare { share: *share, resets_at: *resets_at });
         } else if let Event::QuotaResumed {} = event {
             self.quota = None;
         } else if let Event::BudgetExceeded { scope, limit_usd, spent_usd } = event {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     map_state::MapState,
     position::is_work,
-    quota::{BudgetOverrun, QuotaState, QuotaUtilization},
+    quota::{BudgetOverrun, QuotaShare, QuotaState},
     step_variables::{set_output, set_step_result},
     suspension::SuspendedWork,
 };
@@ -90,7 +90,7 @@ pub struct Job {
     pub quota: Option<QuotaState>,
     /// The used share of a limit, if an agent reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub utilization: Option<QuotaUtilization>,
+    pub utilization: Option<QuotaShare>,
     /// The budget that is spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overspent: Option<BudgetOverrun>,

@@ -125,7 +125,7 @@ fn growth(vitals: &DlqHealth, rules: &AlertRules) -> Option<Alert> {
     let usual = vitals.baseline_per_minute();
     (value > limit && value > usual * OVER_BASELINE).then(|| {
         let text = format!(
-            "{value:.1} items died per minute in the last 10 minutes, more than {limit} and more \
+            "{value:.1} items failed per minute in the last 10 minutes, more than {limit} and more \
              than {OVER_BASELINE} times the {usual:.2} of the day before"
         );
         Alert { kind: AlertKind::Growth, value: Some(value), limit: Some(limit), owner: None, text }

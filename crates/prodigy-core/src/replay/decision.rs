@@ -58,11 +58,11 @@ pub enum ReplayVerdict {
     Adopt,
     /// A check of its side effects must come first.
     Check,
-    /// Somebody has to agree.
+    /// It needs approval.
     Approval,
-    /// A person has to look at it.
+    /// It needs manual review.
     Review,
-    /// It is kept back until something is changed.
+    /// It is quarantined until changed or released.
     Quarantine,
     /// It may be replayed later.
     Later,
@@ -106,9 +106,9 @@ impl ReplayVerdict {
             Self::Replay => "It may be replayed.",
             Self::Adopt => "Its work counts as done: nothing runs again.",
             Self::Check => "It has to be found out first what was changed outside.",
-            Self::Approval => "Somebody has to agree.",
-            Self::Review => "A person has to look at it.",
-            Self::Quarantine => "It is kept back until something is changed.",
+            Self::Approval => "It needs approval.",
+            Self::Review => "It needs manual review.",
+            Self::Quarantine => "It is quarantined until changed or released.",
             Self::Later => "It may be replayed later.",
             Self::Limit => "It was replayed as often, or for as much, as is allowed.",
             Self::Never => "It is never replayed.",
@@ -286,24 +286,21 @@ impl ReplayDecision<'_> {
     }
 
     fn approval(&self, state: Option<ApprovalState>, needed: u32) -> String {
-        let group = match &self.rule.approver_group {
-            Some(name) => format!(" of group `{name}`"),
+        let by = match &self.rule.approver_group {
+            Some(name) => format!(" by `{name}`"),
             None => String::new(),
         };
-        let people = if needed == 1 { "1 person" } else { &format!("{needed} people") };
         match state {
-            None => format!("{people}{group} must agree, and nobody has yet"),
+            None => format!("0 of {needed} approvals{by}"),
             Some(ApprovalState::SelfApproval) => {
                 "somebody who has a part in it agreed, and that does not count".to_owned()
             }
             Some(ApprovalState::Pending { granted, needed }) => {
-                format!("{granted} of {needed} people{group} have agreed")
+                format!("{granted} of {needed} approvals{by}")
             }
-            Some(ApprovalState::Granted) => format!("{people}{group} must agree, and that is done"),
-            Some(ApprovalState::Expired) => {
-                format!("{people}{group} must agree, and the agreement has expired")
-            }
-            Some(ApprovalState::Rejected) => "somebody was asked to agree and refused".to_owned(),
+            Some(ApprovalState::Granted) => format!("{needed} of {needed} approvals{by}"),
+            Some(ApprovalState::Expired) => format!("the approval{by} has expired"),
+            Some(ApprovalState::Rejected) => "the approval was rejected".to_owned(),
             Some(ApprovalState::Void) => {
                 "somebody agreed, but what they agreed to has changed since".to_owned()
             }
@@ -328,10 +325,10 @@ impl QuarantineReason {
     fn sentence(&self) -> String {
         match self {
             Self::ByPerson => "somebody put it into quarantine".to_owned(),
-            Self::Unchanged => "nothing was changed since it failed".to_owned(),
+            Self::Unchanged => "nothing changed since it failed".to_owned(),
             Self::Released => "it was released from quarantine".to_owned(),
             Self::Changed(what) if what.is_empty() => {
-                "something was changed since it failed".to_owned()
+                "something changed since it failed".to_owned()
             }
             Self::Changed(what) => format!("changed since it failed: {what}"),
         }

@@ -94,6 +94,53 @@ fn last_words(ended: &ProcessOutcome) -> String {
     error_line(&tail(ended)).map(|line| format!(": {line}")).unwrap_or_default()
 }
 
+/// Judges how such an agent ended.
+pub(crate) fn evaluate_stream(traces: &AgentExit<'_>) -> AgentReport {
+    let Some(heard) = traces.heard else {
+        // Nobody listened, so nobody knows.
+        let failure = Failure::new(ReasonCode::InternalError, "nobody listened to the agent");
+        return AgentReport { failure: Some(failure), ..AgentReport::default() };
+    };
+    let ended = traces.ended;
+    let report = conclude(RunEvidence {
+        end: ended.process_end(),
+        oom_killed: ended.oom_killed,
+        heard,
+        stderr: &output_text(&ended.stderr),
+        wants_structured: traces.wants_structured,
+        now: traces.now,
+        zone: &TimeZone::system(),
+    });
+    let (limit, failure) = match report.conclusion {
+        Conclusion::Answered => (None, None),
+        Conclusion::Limited(limit) => (Some(limit), None),
+        Conclusion::Failed { kind, message } => (None, Some(Failure::new(kind, message))),
+    };
+    AgentReport {
+        output: report.answer,
+        is_printed: false,
+        structured: report.structured,
+        usage: report.usage,
+        cost_usd: report.cost_usd,
+        model: report.model,
+        session: report.session,
+        denied: report.denied,
+        limit,
+        failure: failure.map(|failure| with_words(failure, traces)),
+    }
+}
+
+/// Adds the exit code and what the program complained about to a failure; its events say
+/// nothing to people.
+fn with_words(failure: Failure, traces: &AgentExit<'_>) -> Failure {
+    let failure = with_output(failure, traces.ended);
+    let complained = traces.ended.stderr.total > 0;
+    let last_words = || traces.heard.map(|heard| heard.unparsed_tail().trim_end().to_owned());
+    let output_tail =
+        if complained { failure.output_tail } else { last_words().unwrap_or_default() };
+    Failure { output_tail, ..failure }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use std::time::Duration;
@@ -185,51 +232,4 @@ pub(crate) mod tests {
         };
         assert_eq!(output_text(&split), "aäb");
     }
-}
-
-/// Judges how such an agent ended.
-pub(crate) fn evaluate_stream(traces: &AgentExit<'_>) -> AgentReport {
-    let Some(heard) = traces.heard else {
-        // Nobody listened, so nobody knows.
-        let failure = Failure::new(ReasonCode::InternalError, "nobody listened to the agent");
-        return AgentReport { failure: Some(failure), ..AgentReport::default() };
-    };
-    let ended = traces.ended;
-    let report = conclude(RunEvidence {
-        end: ended.process_end(),
-        oom_killed: ended.oom_killed,
-        heard,
-        stderr: &output_text(&ended.stderr),
-        wants_structured: traces.wants_structured,
-        now: traces.now,
-        zone: &TimeZone::system(),
-    });
-    let (limit, failure) = match report.conclusion {
-        Conclusion::Answered => (None, None),
-        Conclusion::Limited(limit) => (Some(limit), None),
-        Conclusion::Failed { kind, message } => (None, Some(Failure::new(kind, message))),
-    };
-    AgentReport {
-        output: report.answer,
-        is_printed: false,
-        structured: report.structured,
-        usage: report.usage,
-        cost_usd: report.cost_usd,
-        model: report.model,
-        session: report.session,
-        denied: report.denied,
-        limit,
-        failure: failure.map(|failure| with_words(failure, traces)),
-    }
-}
-
-/// Adds the exit code and what the program complained about to a failure; its events say
-/// nothing to people.
-fn with_words(failure: Failure, traces: &AgentExit<'_>) -> Failure {
-    let failure = with_output(failure, traces.ended);
-    let complained = traces.ended.stderr.total > 0;
-    let last_words = || traces.heard.map(|heard| heard.unparsed_tail().trim_end().to_owned());
-    let output_tail =
-        if complained { failure.output_tail } else { last_words().unwrap_or_default() };
-    Failure { output_tail, ..failure }
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     clock,
-    process::{self, Coprocess, HelperCommand, HelperOutput, run_helper},
+    process::{self, Coprocess, ShortCommand, ShortCommandOutput, run_helper},
 };
 
 /// The oldest git that has `merge-tree --write-tree`.
@@ -248,7 +248,7 @@ impl<'a> GitCommand<'a> {
     }
 
     /// Makes the call.
-    pub(crate) fn run(self) -> Result<HelperOutput, Error> {
+    pub(crate) fn run(self) -> Result<ShortCommandOutput, Error> {
         let (also, place, began) = (self.also, self.place, clock::now());
         let reads = self.env.iter().any(|(name, _)| *name == READS);
         let _record = if reads { None } else { self.git.record_start() };
@@ -286,7 +286,7 @@ impl<'a> GitCommand<'a> {
     /// Hands the call to what runs it; returns the subcommand with the result.
     fn with<T>(
         &self,
-        run: impl FnOnce(&HelperCommand<'_>) -> Result<T, process::Error>,
+        run: impl FnOnce(&ShortCommand<'_>) -> Result<T, process::Error>,
     ) -> Result<(String, T), Error> {
         let command = self.args.first().map(|arg| arg.to_string_lossy().into_owned());
         let command = command.unwrap_or_default();
@@ -311,7 +311,7 @@ impl<'a> GitCommand<'a> {
         for (name, value) in &self.env {
             set(name, value);
         }
-        let result = run(&HelperCommand {
+        let result = run(&ShortCommand {
             program: &self.git.program,
             args: &args,
             cwd: self.cwd,

@@ -1,4 +1,5 @@
-//! The lock that keeps two runs from changing a repository's worktrees at once.
+//! Locks: the one that keeps two runs from changing a repository's worktrees at once, and locks of
+//! git that a dead process left.
 
 use std::{
     fs::{self, File, OpenOptions},

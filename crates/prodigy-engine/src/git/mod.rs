@@ -7,7 +7,7 @@
 //! repository share its configuration, so a worktree is no security boundary.
 //!
 //! Items are many and run at once, so that nobody can check between them. [`WorktreeSlot`] and
-//! [`ItemMerger`] therefore believe nothing that an agent can write to: see `shelter`.
+//! [`ItemMerger`] therefore believe nothing that an agent can write to: see `isolation`.
 
 mod command;
 mod committed_state;

@@ -55,7 +55,7 @@ impl PolicyError {
                 Some("`prodigy audit verify` says what is wrong".to_owned())
             }
             Self::Rejected(_) | Self::NotText => Some(
-                "`prodigy policy lint` lists what is wrong; until that is mended, nothing is \
+                "`prodigy policy lint` lists what is wrong; until that is fixed, nothing is \
                  decided over dead letters"
                     .to_owned(),
             ),

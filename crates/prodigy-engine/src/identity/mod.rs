@@ -18,7 +18,7 @@ use tempfile::NamedTempFile;
 
 use crate::{
     git::Repo,
-    process::{self, HelperCommand, HelperOutput, run_helper},
+    process::{self, ShortCommand, ShortCommandOutput, run_helper},
 };
 
 /// The longest name of a person, in characters; more is no name.
@@ -154,7 +154,7 @@ const PROGRAM: &str = "ssh-keygen";
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs `ssh-keygen` to its end.
-pub(super) fn run(args: &[OsString], stdin: &str) -> Result<HelperOutput, Error> {
+pub(super) fn run(args: &[OsString], stdin: &str) -> Result<ShortCommandOutput, Error> {
     run_ssh_keygen_program(PROGRAM, args, stdin)
 }
 
@@ -163,7 +163,7 @@ pub(super) fn run_ssh_keygen_program(
     program: &str,
     args: &[OsString],
     stdin: &str,
-) -> Result<HelperOutput, Error> {
+) -> Result<ShortCommandOutput, Error> {
     let set = |name: &str, value: &str| (name.into(), Some(value.into()));
     let mut env = vec![
         set("LC_ALL", "C"),
@@ -173,7 +173,7 @@ pub(super) fn run_ssh_keygen_program(
     if env::var_os("SSH_ASKPASS").is_none() {
         env.push(set("SSH_ASKPASS", "false"));
     }
-    let call = HelperCommand {
+    let call = ShortCommand {
         program: program.as_ref(),
         args,
         cwd: Path::new("/"),
@@ -190,7 +190,7 @@ pub(super) fn run_ssh_keygen_program(
 }
 
 /// Returns the last line of what `ssh-keygen` complained about.
-pub(super) fn error_line(output: &HelperOutput) -> Option<String> {
+pub(super) fn error_line(output: &ShortCommandOutput) -> Option<String> {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
     line.map(ToOwned::to_owned)

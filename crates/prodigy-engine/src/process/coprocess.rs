@@ -12,9 +12,9 @@ use std::{
 use rustix::{buffer::spare_capacity, event::PollFlags, io::Errno};
 
 use super::{
-    Error, HelperCommand,
-    helper::{CHUNK, command, kill_group},
-    process_group, stream_io,
+    Error, ShortCommand, process_group,
+    short_command::{CHUNK, command, kill_group},
+    stream_io,
 };
 
 /// A program that is asked and answers, as often as wanted.
@@ -34,7 +34,7 @@ pub struct Coprocess {
 impl Coprocess {
     /// Starts a program; the input in `q` is what it is told first, and its time is that
     /// of one answer. What it prints on standard error is dropped.
-    pub fn start(q: &HelperCommand<'_>) -> Result<Self, Error> {
+    pub fn start(q: &ShortCommand<'_>) -> Result<Self, Error> {
         let program = q.program.to_string_lossy().into_owned();
         let piped = process_group::spawn(command(q).stdin(Stdio::piped()).stderr(Stdio::null()));
         let mut child =
@@ -129,7 +129,7 @@ mod tests {
 
     fn sh(script: &str, timeout: Duration) -> Coprocess {
         let args = ["-c".into(), script.into()];
-        Coprocess::start(&HelperCommand {
+        Coprocess::start(&ShortCommand {
             program: OsStr::new("sh"),
             args: &args,
             cwd: Path::new("/"),

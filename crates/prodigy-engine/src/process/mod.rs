@@ -7,13 +7,13 @@
 //! gone, even by `kill -9`, it ends what it runs and then itself.
 
 mod coprocess;
-mod helper;
 mod ignored_signals;
 mod lock_owners;
 mod origin;
 mod orphans;
 mod process_group;
 mod process_info;
+mod short_command;
 mod spawn;
 mod stop_token;
 mod stream_io;
@@ -26,11 +26,11 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 pub use coprocess::Coprocess;
-pub use helper::{HelperCommand, HelperOutput, run_helper};
 pub use ignored_signals::IgnoredSignals;
 pub use lock_owners::{LockIdentity, is_lock_in_use};
 pub use origin::{AUTOMATION, ProcessOrigin};
 pub use orphans::kill_job_processes;
+pub use short_command::{ShortCommand, ShortCommandOutput, run_helper};
 pub use spawn::find_executable;
 pub use stop_token::StopToken;
 pub use stream_io::LineSplitter;

@@ -140,7 +140,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let ready = directory.path().join("ready");
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "process::apart::tests::starts_many", "--ignored"]);
+        command.args(["--exact", "process::process_group::tests::starts_many", "--ignored"]);
         command.env("READY", &ready).stdout(std::process::Stdio::null());
         let mut child = command.process_group(0).spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(120);

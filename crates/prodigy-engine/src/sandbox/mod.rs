@@ -19,7 +19,7 @@ use prodigy_core::{diagnostic::Span, workflow::SandboxConfig};
 
 use crate::{
     git::CommitPaths,
-    process::{self, HelperCommand, Launch, ProcessStatus, run_helper},
+    process::{self, Launch, ProcessStatus, ShortCommand, run_helper},
 };
 use mounts::MountTable;
 
@@ -170,7 +170,7 @@ impl Sandbox {
         let mut args = self.beginning();
         args.extend(["--", "true"].map(OsString::from));
         let refused = |said: String| SandboxError::Refused { said };
-        let trial = HelperCommand {
+        let trial = ShortCommand {
             program: self.program.as_os_str(),
             args: &args,
             cwd: Path::new("/"),

@@ -9,33 +9,28 @@
 //! A record is on disk before what follows it. Whoever dies in between leaves a beginning
 //! without an end, and nobody assumes anything about that.
 
-use std::time::Duration;
-
 use prodigy_core::{
     effect::{Effect, EffectFinding, EffectState},
     event::Event,
     failure::{Failure, ReasonCode},
     ids::hex,
-    template::{BoundScript, Script},
+    template::BoundScript,
     vars::Vars,
-    workflow::{ExternalEffect, Step, StepAddress, rendered_label},
+    workflow::{ExternalEffect, Step, rendered_label},
 };
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::{
     StepContext,
-    action::{StepAttempt, bind_script, launch_script, prepare_launch},
-    output::{ActionFailure, ActionOutput, ProcessLimits, process_failure},
+    action::StepAttempt,
+    effect_check::{EffectCheckOutcome, run_check_script},
+    output::{ActionFailure, ActionOutput},
     runner::cancelled_failure,
 };
-use crate::process::ProcessStatus;
 
 /// The most of a receipt that is kept.
 const RECEIPT_LIMIT: usize = 4096;
-
-/// The longest that a check may take, if its step has no limit.
-const CHECK_LIMIT: Duration = Duration::from_secs(300);
 
 /// The name recorded for a check that nobody requested.
 const BY: &str = "prodigy";
@@ -101,26 +96,6 @@ struct EffectRun<'a> {
     vars: &'a Vars,
     which: StepAttempt<'a>,
     effect: Effect,
-}
-
-/// The result of a step's check.
-#[derive(Clone, Debug)]
-pub struct EffectCheckOutcome {
-    /// The answer to whether the effect was made.
-    pub finding: EffectFinding,
-    /// The receipt that the check returned.
-    pub receipt: Option<String>,
-    /// The reason why it is not known, if it is not.
-    pub problem: String,
-}
-
-/// The result of a command that belongs to a step.
-struct ScriptOutcome {
-    /// The exit code, if it chose one.
-    code: Option<i32>,
-    output: ActionOutput,
-    /// The error, if any.
-    problem: String,
 }
 
 /// The receipt of an effect, for people.
@@ -272,126 +247,6 @@ impl EffectRun<'_> {
     }
 }
 
-impl EffectCheckOutcome {
-    /// Returns the failure of a step whose check could not say yes or no.
-    fn failure(&self) -> Failure {
-        let (kind, message) = match self.finding {
-            EffectFinding::Partial => (
-                ReasonCode::PartialExternalWrite,
-                "its check found that a part of the change was made".to_owned(),
-            ),
-            EffectFinding::Indeterminate | EffectFinding::Committed | EffectFinding::Absent => (
-                ReasonCode::EffectCheckFailed,
-                format!("its check cannot tell whether the change was made: {}", self.problem),
-            ),
-        };
-        Failure::new(kind, message)
-    }
-}
-
-/// Runs the check of the step that made an effect, outside of any try.
-///
-/// An error means that the run was stopped meanwhile: then nothing was found out.
-pub async fn check_effect(
-    workplace: &StepContext,
-    step: &Step,
-    vars: &Vars,
-    effect: &Effect,
-) -> Result<EffectCheckOutcome, Failure> {
-    let address = StepAddress::named(&effect.step);
-    let which = StepAttempt { key: Some(&effect.key), ..StepAttempt::new(&address, 1, None) };
-    run_check_script(workplace, step, vars, which).await
-}
-
-/// Undoes what a step changed outside; whether that is so, its check has to say.
-pub async fn compensate_effect(
-    workplace: &StepContext,
-    step: &Step,
-    vars: &Vars,
-    effect: &Effect,
-) -> Result<(), Failure> {
-    let compensate = step.external_effect().and_then(|external| external.compensate.as_ref());
-    let Some(compensate) = compensate else {
-        let message = "the step has no `compensate`";
-        return Err(Failure::new(ReasonCode::CompensationFailed, message));
-    };
-    let address = StepAddress::named(&effect.step);
-    let which = StepAttempt { key: Some(&effect.key), ..StepAttempt::new(&address, 1, None) };
-    match run_step_script(workplace, step, vars, which, compensate).await {
-        Ok(ScriptOutcome { code: Some(0), .. }) => Ok(()),
-        Ok(ScriptOutcome { problem, .. }) => {
-            Err(Failure::new(ReasonCode::CompensationFailed, problem))
-        }
-        Err(failed) => Err(Failure { kind: ReasonCode::CompensationFailed, ..failed.failure }),
-    }
-}
-
-/// Runs the check of a step.
-async fn run_check_script(
-    workplace: &StepContext,
-    step: &Step,
-    vars: &Vars,
-    which: StepAttempt<'_>,
-) -> Result<EffectCheckOutcome, Failure> {
-    let check = step.external_effect().and_then(|external| external.check.as_ref());
-    let Some(check) = check else {
-        let problem = "the step has no `check`".to_owned();
-        return Ok(EffectCheckOutcome {
-            finding: EffectFinding::Indeterminate,
-            receipt: None,
-            problem,
-        });
-    };
-    let ran = run_step_script(workplace, step, vars, which, check).await;
-    if workplace.tools.stop.is_requested() {
-        return Err(cancelled_failure());
-    }
-    let ScriptOutcome { code, output, problem } = match ran {
-        Ok(ran) => ran,
-        Err(failed) => {
-            ScriptOutcome { code: None, output: failed.output, problem: failed.failure.message }
-        }
-    };
-    let finding = EffectFinding::from_exit_code(code);
-    let receipt = receipt(&output.stdout_text()).filter(|_| finding == EffectFinding::Committed);
-    Ok(EffectCheckOutcome { finding, receipt, problem })
-}
-
-/// Runs a command that belongs to a step, with all that the step itself finds.
-async fn run_step_script(
-    workplace: &StepContext,
-    step: &Step,
-    vars: &Vars,
-    which: StepAttempt<'_>,
-    script: &Script,
-) -> Result<ScriptOutcome, Box<ActionFailure>> {
-    let bound = bind_script(script, vars).map_err(ActionFailure::without_output)?;
-    // The limits that the step ran into are no reason not to look.
-    let which = StepAttempt { within: None, ..which };
-    let mut launch =
-        prepare_launch(workplace, step, vars, which).map_err(ActionFailure::without_output)?;
-    launch.timeout = Some(step.timeout.unwrap_or(CHECK_LIMIT));
-    let limits = ProcessLimits { timeout: launch.timeout, idle: launch.idle_timeout };
-    let (slot, ended) = launch_script(workplace, launch, step.shell_program(), &bound).await?;
-    let output = ActionOutput::from_process(slot, &ended);
-    let problem = process_failure(&ended, &output, &limits).map(|failure| described(&failure));
-    // Only an exit code of its own choice is an answer.
-    let code = match (ended.ended_by, &ended.status) {
-        (None, ProcessStatus::Exited(code)) => Some(*code),
-        (Some(_), _) | (None, ProcessStatus::Signaled(_) | ProcessStatus::NotStarted { .. }) => {
-            None
-        }
-    };
-    Ok(ScriptOutcome { code, output, problem: problem.unwrap_or_default() })
-}
-
-/// Returns why a command failed, with the last line that it printed.
-fn described(failure: &Failure) -> String {
-    let last = failure.output_tail.lines().map(str::trim).rfind(|line| !line.is_empty());
-    let last = last.map(|line| format!(": {line}")).unwrap_or_default();
-    format!("{}{last}", failure.message)
-}
-
 /// Returns the failure of a change that was made before with other values.
 fn conflict() -> Box<ActionFailure> {
     let message = "the change was made before, and with other values";
@@ -399,7 +254,7 @@ fn conflict() -> Box<ActionFailure> {
 }
 
 /// Returns what is kept of what a step or its check printed.
-fn receipt(printed: &str) -> Receipt {
+pub(crate) fn receipt(printed: &str) -> Receipt {
     let printed = printed.trim();
     let mut end = printed.len().min(RECEIPT_LIMIT);
     while !printed.is_char_boundary(end) {

@@ -1,4 +1,4 @@
-//! Putting steps into the sandbox of the workflow.
+//! Launches of a step: the sandbox of the workflow, and the supervisors that run them.
 //!
 //! Agents are always in it, and so is every process that works for an item: a script that
 //! runs what an agent wrote can do what the agent could not. The other scripts of the

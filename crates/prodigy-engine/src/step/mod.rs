@@ -10,6 +10,7 @@ mod auto_commit;
 mod budget_gate;
 mod context;
 mod effect;
+mod effect_check;
 mod effect_tracker;
 mod environment;
 mod foreach;
@@ -17,6 +18,7 @@ mod handler;
 mod launch;
 mod output;
 mod progress;
+mod retry;
 mod runner;
 mod saved_output;
 mod sequence;
@@ -46,13 +48,14 @@ pub use budget_gate::BudgetGate;
 pub use context::{
     AttemptId, JobContext, StepContext, StepNotification, StepOwner, commit_trailer,
 };
-pub use effect::{EffectCheckOutcome, check_effect, compensate_effect};
+pub use effect_check::{EffectCheckOutcome, check_effect, compensate_effect};
 pub use effect_tracker::EffectTracker;
 pub use environment::env_variables;
 pub use launch::SupervisorPool;
 pub use output::{infrastructure_failure, worktree_failure};
 pub use progress::{SavedProgress, WorkProgress};
-pub use runner::{StepTask, cancelled_failure, millis, random_fraction, run};
+pub use retry::random_fraction;
+pub use runner::{StepTask, cancelled_failure, millis, run};
 pub use suspension_flag::SuspensionFlag;
 
 /// The variables that a step sees, and what the steps so far added to them.

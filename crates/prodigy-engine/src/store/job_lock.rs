@@ -130,7 +130,7 @@ mod tests {
         let home = TestHome::new();
         assert_eq!(JobLock::holder(&home.layout, &home.job).unwrap(), None);
         let mut child = fixture::child(
-            "store::lock::tests::a_second_process_is_told_who_holds_the_job_and_a_dead_one_holds_nothing",
+            "store::job_lock::tests::a_second_process_is_told_who_holds_the_job_and_a_dead_one_holds_nothing",
             "exec \"$@\"",
             &home.directory,
         )

@@ -164,7 +164,7 @@ mod tests {
         let find = || LockHolder::find(&home.layout, &home.job).unwrap();
         assert!(find().is_none());
         let mut child = fixture::child(
-            "store::holder::tests::the_process_that_took_the_lock_is_found_whatever_the_file_says",
+            "store::lock_holder::tests::the_process_that_took_the_lock_is_found_whatever_the_file_says",
             "exec \"$@\"",
             &home.directory,
         )

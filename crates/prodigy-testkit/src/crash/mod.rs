@@ -10,6 +10,7 @@ pub mod map;
 pub mod merge;
 pub mod races;
 pub(crate) mod repository_checks;
+pub(crate) mod seeded_random;
 pub mod sequential;
 
 use std::{
@@ -19,7 +20,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{TestEnv, crash::journal_watch::JournalWatch};
+use crate::{
+    TestEnv,
+    crash::{journal_watch::JournalWatch, seeded_random::SeededRandom},
+};
 
 pub use crate::crash::kill_point::KillCounts;
 pub(crate) use crate::crash::kill_point::{FIRST_WRITE, KillPoint};
@@ -384,20 +388,6 @@ fn processes_with(path: &Path) -> Vec<String> {
         }
     }
     found
-}
-
-/// A small generator of numbers, so that a seed always gives the same trial.
-struct SeededRandom(u64);
-
-impl SeededRandom {
-    /// Returns a number below `bound`, which is not zero.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::{
 /// Show the configuration
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum ConfigCommand {
-    /// Show what holds here, after flags, variables and files
+    /// Show the effective configuration, after flags, variables and files
     Show(ConfigShowArgs),
 }
 

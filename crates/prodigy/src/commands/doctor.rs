@@ -13,7 +13,7 @@ use std::{
 use prodigy_core::workflow::AgentConfig;
 use prodigy_engine::{
     git::{self, Git, Repo},
-    process::{HelperCommand, run_helper},
+    process::{ShortCommand, run_helper},
     sandbox::Sandbox,
 };
 use rustix::fs::Access;
@@ -288,7 +288,7 @@ fn version(agent: &AgentConfig, here: &Path) -> (CheckLevel, String) {
     let words: Vec<OsString> = command.iter().map(OsString::from).collect();
     let Some((program, args)) = words.split_first() else { return (CheckLevel::Ok, String::new()) };
     let args: Vec<OsString> = args.iter().cloned().chain(["--version".into()]).collect();
-    let asked = run_helper(&HelperCommand {
+    let asked = run_helper(&ShortCommand {
         program,
         args: &args,
         cwd: here,

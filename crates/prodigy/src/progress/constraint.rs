@@ -74,7 +74,7 @@ impl RunConstraint {
             Self::Waiting { kind, .. } => obstacle_name(kind).to_owned(),
             Self::Trying(kind) => format!("{} · trying with one agent", obstacle_name(kind)),
             Self::Spent => "budget spent".to_owned(),
-            Self::Fewer { max, usual } => format!("fewer at once: {max} of {usual}"),
+            Self::Fewer { max, usual } => format!("throttled to {max} of {usual}"),
             Self::Close(share) => format!("{:.0}% of the limit used", share * 100.0),
         }
     }
@@ -120,7 +120,7 @@ pub(crate) fn quota_message(
 
 #[cfg(test)]
 mod tests {
-    use prodigy_core::job::QuotaUtilization;
+    use prodigy_core::job::QuotaShare;
 
     use super::*;
     use crate::progress::job_fixture::timestamp_at;
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_limit_is_worth_a_word_when_most_of_it_is_used() {
         let shown = |share| {
-            let utilization = Some(QuotaUtilization { share, resets_at: None });
+            let utilization = Some(QuotaShare { share, resets_at: None });
             let job = Job { utilization, ..Job::default() };
             RunConstraint::from_job(&job, 4).map(|hold| hold.show(timestamp_at(0), &TimeZone::UTC))
         };

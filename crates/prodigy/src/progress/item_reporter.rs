@@ -13,6 +13,7 @@ use prodigy_core::{
 
 use super::{
     constraint::RunConstraint,
+    deferred_failures::DeferredFailures,
     line::{ADOPTED, LinePriority, LineSign, ProgressLine, format_millis, plural, tampering_line},
     totals::{item_count_parts, time_until},
 };
@@ -355,44 +356,6 @@ fn adopted_line(item: &ItemId, step: &StepCompleted) -> ProgressLine {
     important_line(LineSign::Tilde, format!("{item}: step {}{ADOPTED}", step.step))
 }
 
-/// Failures that wait to be told, as `error_collection` says.
-#[derive(Debug)]
-struct DeferredFailures {
-    mode: ErrorCollection,
-    held: Vec<ProgressLine>,
-}
-
-impl DeferredFailures {
-    /// Adds a failed item; returns the lines to show now.
-    fn add(&mut self, line: ProgressLine) -> Vec<ProgressLine> {
-        match self.mode {
-            // The summary tells them.
-            ErrorCollection::Aggregate => Vec::new(),
-            ErrorCollection::Immediate => vec![line],
-            ErrorCollection::Batched { size } => {
-                self.held.push(line);
-                if u32::try_from(self.held.len()).is_ok_and(|held| held < size.get()) {
-                    return Vec::new();
-                }
-                std::mem::take(&mut self.held)
-            }
-        }
-    }
-
-    /// Returns the lines to show for a failed attempt that will be retried.
-    fn retried(&self, line: ProgressLine) -> Vec<ProgressLine> {
-        match self.mode {
-            ErrorCollection::Immediate => vec![line],
-            ErrorCollection::Aggregate | ErrorCollection::Batched { .. } => Vec::new(),
-        }
-    }
-
-    /// Returns what was not told yet.
-    fn drain(&mut self) -> Vec<ProgressLine> {
-        std::mem::take(&mut self.held)
-    }
-}
-
 fn important_line(sign: LineSign, text: String) -> ProgressLine {
     ProgressLine { weight: LinePriority::Important, sign, text }
 }
@@ -400,9 +363,9 @@ fn important_line(sign: LineSign, text: String) -> ProgressLine {
 /// Says that fewer attempts may be under way, or all again.
 fn concurrency_line(max: u32, usual: u32, reason: &str) -> ProgressLine {
     if max >= usual {
-        return important_line(LineSign::Tick, format!("{usual} at once again"));
+        return important_line(LineSign::Tick, format!("concurrency back to {usual}"));
     }
-    let text = format!("fewer at once: {max} of {usual}: {reason}");
+    let text = format!("throttled to {max} of {usual}: {reason}");
     ProgressLine { weight: LinePriority::Routine, sign: LineSign::Tilde, text }
 }
 

@@ -184,7 +184,7 @@ pub(crate) fn format_progress(job: &Job) -> String {
         (JobMode::Mapreduce, Some(map)) => {
             format!("{} of {} done", map.counts.successful, plural(map.total, "item"))
         }
-        (JobMode::Mapreduce, None) => "no items were chosen yet".to_owned(),
+        (JobMode::Mapreduce, None) => "items not loaded yet".to_owned(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The reports of a run: live on a terminal, in plain lines elsewhere, and a summary at its end.
 
 mod constraint;
+mod deferred_failures;
 pub(crate) mod event_reporter;
 mod item_reporter;
 #[cfg(test)]

@@ -340,7 +340,7 @@ mod tests {
             "event_type": "concurrency_changed", "max": 4, "reason": "the provider has no room",
         });
         told.emit(fewer);
-        insta::assert_snapshot!(lines(&told, 1_000, size), @"⠋ 0/400 done · fewer at once: 4 of 10 · $1.23");
+        insta::assert_snapshot!(lines(&told, 1_000, size), @"⠋ 0/400 done · throttled to 4 of 10 · $1.23");
         let limit = json!({"kind": "usage", "message": "5-hour limit reached"});
         let until = crate::progress::job_fixture::timestamp_at(2_520_000);
         told.emit(json!({"event_type": "quota_paused", "limit": limit, "paused_until": until}));

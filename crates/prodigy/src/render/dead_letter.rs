@@ -251,7 +251,7 @@ fn artifact_lines(entry: &DeadLetteredItem, out: &mut Console) -> Result<(), Cli
     if rows.is_empty() && left.changes().is_none() {
         return Ok(());
     }
-    out.line("\nleft behind")?;
+    out.line("\nartifacts")?;
     for (name, value) in rows {
         out.line(format_args!("  {name:<10}{}", one_line(&value)))?;
     }
@@ -314,7 +314,7 @@ pub(crate) fn next_steps(
     }
     if is_open {
         let drop = format!("{program} dlq drop {job} {item} --reason TEXT");
-        next.push(("leave it out", drop));
+        next.push(("discard", drop));
     }
     next
 }

@@ -63,9 +63,9 @@ fn text(status: &DlqHealthView<'_>, now: Timestamp) -> String {
     let mut page = MetricsText(String::new());
     add_job_metrics(status, &mut page);
     page.single("replaying_entries", "Entries that are being replayed.", number(vitals.replaying));
-    let help = "Items that died per minute in the last 10 minutes.";
+    let help = "Items that failed per minute in the last 10 minutes.";
     page.single("growth_per_minute", help, vitals.growth_per_minute());
-    let help = "Items that died per minute in the day before the last 10 minutes.";
+    let help = "Items that failed per minute in the day before the last 10 minutes.";
     page.single("growth_baseline_per_minute", help, vitals.baseline_per_minute());
     let help = "Replays that were decided over in the last hour.";
     page.single("replays_decided", help, number(vitals.decided));
@@ -77,7 +77,7 @@ fn text(status: &DlqHealthView<'_>, now: Timestamp) -> String {
         let ok = f64::from(u8::from(vitals.audit_fault.is_none()));
         page.single("audit_ok", "Whether the audit trail is what was recorded.", ok);
     }
-    page.metric("alert_firing", "Whether somebody must hear of something.");
+    page.metric("alert_firing", "Whether the alert is firing.");
     for kind in AlertKind::ALL {
         let fires = status.alerts.iter().any(|alert| alert.kind == *kind);
         page.value("alert_firing", &[("alert", kind.name())], f64::from(u8::from(fires)));
@@ -92,7 +92,7 @@ fn text(status: &DlqHealthView<'_>, now: Timestamp) -> String {
 fn add_job_metrics(status: &DlqHealthView<'_>, page: &mut MetricsText) {
     let jobs = &status.vitals.jobs;
     let name = "open_entries";
-    page.metric(name, "Entries that wait for somebody, by why the item died.");
+    page.metric(name, "Open entries, by why the item failed.");
     for (job, vitals) in jobs {
         for (code, open) in &vitals.open {
             let labels = [("job", job.as_str()), ("reason_code", *code)];

@@ -27,10 +27,10 @@ impl SpendView<'_> {
         let mut details = Vec::new();
         let each = self.successful.and_then(|count| self.costs.per_success(count));
         let sure = certainty(self.costs);
-        details.extend(each.map(|each| format!("{sure}{} for each item done", format_usd(each))));
+        details.extend(each.map(|each| format!("{sure}{} per completed item", format_usd(each))));
         if self.costs.lost_usd > 0.0 {
             let lost = format!("{sure}{}", format_usd(self.costs.lost_usd));
-            details.push(format!("{lost} lost in attempts that came to nothing"));
+            details.push(format!("{lost} spent on failed attempts"));
         }
         details.extend(format_tokens(self.costs.tokens));
         details
@@ -197,8 +197,8 @@ mod tests {
             today_usd: Some(4.0),
         };
         insta::assert_snapshot!(money.details().join("\n"), @"
-        $0.75 for each item done
-        $0.50 lost in attempts that came to nothing
+        $0.75 per completed item
+        $0.50 spent on failed attempts
         1.2k tokens in, 30 out
         ");
         insta::assert_snapshot!(money.remaining().join("\n"), @"

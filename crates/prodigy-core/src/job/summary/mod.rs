@@ -356,7 +356,7 @@ impl fmt::Display for JobStatus {
             Self::Running => "running",
             Self::Paused => "paused",
             Self::Interrupted => "interrupted",
-            Self::MergeOutstanding => "merge outstanding",
+            Self::MergeOutstanding => "not merged yet",
             Self::Completed => "completed",
             Self::CompletedWithFailures => "completed with failures",
             Self::Failed => "failed",

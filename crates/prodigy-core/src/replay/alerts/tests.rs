@@ -87,7 +87,7 @@ fn growth_counts_above_the_limit_and_above_what_is_usual() {
     let lately = |count| SampleEntries { count, ago: 9 * MINUTE, ..SampleEntries::default() };
     let before = |count| SampleEntries { count, ago: 11 * MINUTE, ..SampleEntries::default() };
     assert_eq!(told(&vitals(&[lately(50)])), "");
-    insta::assert_snapshot!(told(&vitals(&[lately(51), before(144)])), @"growth: 5.1 items died per minute in the last 10 minutes, more than 5 and more than 3 times the 0.10 of the day before");
+    insta::assert_snapshot!(told(&vitals(&[lately(51), before(144)])), @"growth: 5.1 items failed per minute in the last 10 minutes, more than 5 and more than 3 times the 0.10 of the day before");
     // 1440 minutes with 1.7 each are as many as to make 5.1 no more than three times that.
     assert_eq!(told(&vitals(&[lately(51), before(2448)])), "");
     // What is closed by now has died all the same; what is older than a day does not count.

@@ -289,8 +289,8 @@ impl ReplayAction {
             Self::RequireApproval => "It is replayed once somebody has agreed.",
             Self::ManualReview => "A person looks at it and decides.",
             Self::Quarantine => {
-                "It is kept back until the item, the workflow, a tool or the environment was \
-                 changed, or somebody releases it."
+                "It is quarantined until the item, the workflow, a tool or the environment \
+                 changes, or somebody releases it."
             }
             Self::Never => "It is never replayed.",
             Self::Adopt => {

@@ -10,8 +10,8 @@ use crate::{
 
 const INTRO: &str = "# Replay policy\n\n\
     `.prodigy/replay-policy.yml` in the root of a repository says what may become of\n\
-    [dead letters](dead-letters.md). `prodigy policy lint` checks it, `prodigy policy show` tells\n\
-    what holds, and `prodigy policy test` runs the [cases](#policy_test) of\n\
+    [dead letters](dead-letters.md). `prodigy policy lint` checks it, `prodigy policy show` shows\n\
+    the effective rules, and `prodigy policy test` runs the [cases](#policy_test) of\n\
     `.prodigy/replay-policy.test.yml`. A key that is not listed here is an error, and every\n\
     command that decides over dead letters refuses a file with errors.\n\n\
     The first [rule](#rule) that matches decides; without `defaults`, the last word has\n\

@@ -141,7 +141,7 @@ pub(crate) static MATCH: RecordShape = RecordShape {
         KeyShape::new(
             "reason_code",
             Shape::OneOf(&[Shape::Text, Shape::NonEmptyList(&Shape::Text)]),
-            "Why the item died: one of these [codes](failure-codes.md). `*` stands for any text.",
+            "Why the item failed: one of these [codes](failure-codes.md). `*` stands for any text.",
         ),
         KeyShape::new(
             "class",
@@ -227,7 +227,7 @@ pub(crate) static GROUP: RecordShape = RecordShape {
             "Who belongs to it. Without members nobody may agree.",
         )
         .or("nobody"),
-        KeyShape::new("min_approvals", COUNT, "How many of them have to agree.").or("1"),
+        KeyShape::new("min_approvals", COUNT, "The number of approvals needed.").or("1"),
         KeyShape::new("ttl", Shape::Duration, "How long an agreement holds.").or("`30m`"),
         KeyShape::new(
             "distinct_from",
@@ -348,7 +348,7 @@ fn group(node: &YamlNode, diagnostics: &mut Vec<Diagnostic>) {
         && let Some(count) = wanted.as_i64()
         && usize::try_from(count).is_ok_and(|count| count > members.len() && !members.is_empty())
     {
-        let message = format!("{count} people have to agree, and the group has {}", members.len());
+        let message = format!("{count} approvals needed, and the group has {}", members.len());
         diagnostics
             .push(Diagnostic::error(wanted.span, message).help("add members, or ask for fewer"));
     }

@@ -248,8 +248,7 @@ static CASE: RecordShape = RecordShape {
         KeyShape::new(
             "asked",
             Shape::Word(&words::<_, 3>(ASKED)),
-            "How much somebody wants the replay: the job is only resumed, `dlq retry`, or \
-             `dlq retry --force`.",
+            "Evaluate as `resume`, `dlq retry` or `dlq retry --force`.",
         )
         .or("`asked`"),
         KeyShape::new("expect", Shape::Record(&EXPECT), "What must come out.").require(),
@@ -267,7 +266,7 @@ static ENTRY: RecordShape = RecordShape {
         KeyShape::new(
             "reason_code",
             Shape::Word(ReasonCode::CODES),
-            "Why the item died: one of these [codes](failure-codes.md).",
+            "Why the item failed: one of these [codes](failure-codes.md).",
         )
         .require(),
         KeyShape::new("step", Shape::Text, "The step that failed.").or("none"),

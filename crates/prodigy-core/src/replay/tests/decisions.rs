@@ -330,14 +330,14 @@ fn quarantine_holds_until_something_is_changed_or_somebody_releases_it() {
     insta::assert_snapshot!(ruled_by(&quarantine, |_, situation| situation.asked = ReplayTrigger::Forced), @"
     Quarantine, needs Release
       rule `the rule` says quarantine
-      nothing was changed since it failed
+      nothing changed since it failed
     ");
     insta::assert_snapshot!(ruled_by(&quarantine, |subject, _| {
         subject.reason_code = ReasonCode::SchemaInvalid;
     }), @"
     Quarantine, needs Edit
       rule `the rule` says quarantine
-      nothing was changed since it failed
+      nothing changed since it failed
     ");
     insta::assert_snapshot!(ruled_by(&quarantine, |subject, _| subject.is_released = true), @"
     Replay, needs nothing
@@ -469,22 +469,22 @@ fn somebody_has_to_agree() {
     insta::assert_snapshot!(with(None, ReplayTrigger::Forced), @"
         Approval, needs Ask
           rule `the rule` says require_approval
-          1 person must agree, and nobody has yet
+          0 of 1 approvals
         ");
     insta::assert_snapshot!(with(Some(ApprovalState::Pending { granted: 1, needed: 2 }), ReplayTrigger::Asked), @"
     Approval, needs Approve
       rule `the rule` says require_approval
-      1 of 2 people have agreed
+      1 of 2 approvals
     ");
     insta::assert_snapshot!(with(Some(ApprovalState::Granted), ReplayTrigger::Unasked), @"
     Replay, needs nothing
       rule `the rule` says require_approval
-      1 person must agree, and that is done
+      1 of 1 approvals
     ");
     insta::assert_snapshot!(with(Some(ApprovalState::Expired), ReplayTrigger::Asked), @"
         Approval, needs Ask
           rule `the rule` says require_approval
-          1 person must agree, and the agreement has expired
+          the approval has expired
         ");
     insta::assert_snapshot!(with(Some(ApprovalState::Void), ReplayTrigger::Asked), @"
         Approval, needs Ask
@@ -494,7 +494,7 @@ fn somebody_has_to_agree() {
     insta::assert_snapshot!(with(Some(ApprovalState::Rejected), ReplayTrigger::Forced), @"
     Never, needs Drop
       rule `the rule` says require_approval
-      somebody was asked to agree and refused
+      the approval was rejected
     ");
 }
 
@@ -509,7 +509,7 @@ fn the_group_of_a_rule_says_how_many_have_to_agree() {
     insta::assert_snapshot!(ruled_by(&policy, |_, _| {}), @"
         Approval, needs Ask
           rule `the rule` says require_approval
-          2 people of group `security` must agree, and nobody has yet
+          0 of 2 approvals by `security`
         ");
 }
 

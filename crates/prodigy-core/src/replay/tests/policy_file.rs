@@ -382,7 +382,7 @@ fn groups_are_checked() {
       help: describe `xyz` in `approver_groups`
     ");
     insta::assert_snapshot!(with("members: [a, b], min_approvals: 3", "security"), @"
-    7:46: 3 people have to agree, and the group has 2
+    7:46: 3 approvals needed, and the group has 2
       help: add members, or ask for fewer
     ");
     insta::assert_snapshot!(with("members: [a, '', a], min_approvals: 0", "security"), @"

@@ -366,6 +366,6 @@ impl ScriptAnalysis {
 
 const UNREADABLE: PlacementError<'static> = PlacementError {
     reason: "follows something that the shell cannot read, so nobody knows what it does with it",
-    help: "mend the script before it; `bash -n` says where",
+    help: "fix the script before it; `bash -n` says where",
 };
 const IN_QUOTES: &str = "has the filter `words`, which only works outside of quotes";

@@ -3,6 +3,7 @@
 use super::{
     file::{MAPREDUCE, WORKFLOW},
     fit::{Class, class, class_of, fits, help_for, wrong_name},
+    place::Place,
     shape::{Choice, KeyNames, KeyShape, RecordShape, Shape, TaggedShape},
     step::STEP,
     suggest,
@@ -54,38 +55,6 @@ pub fn check_record(
 ) {
     let mut checker = Checker { diagnostics, enclosing: Vec::new(), complete: true };
     checker.record(&Place::new(record.title, node.span), record, node);
-}
-
-/// The title of a value in messages, and the span to point at if the value has no text.
-struct Place {
-    title: String,
-    owner: Span,
-}
-
-impl Place {
-    fn new(title: impl Into<String>, owner: Span) -> Self {
-        Self { title: title.into(), owner }
-    }
-
-    /// The value of a key.
-    fn key(key: &YamlKey) -> Self {
-        Self::new(format!("`{}`", key.text), key.span)
-    }
-
-    /// An element of the list at this place.
-    fn element(&self, element: &YamlNode) -> Self {
-        let title = if self.title.starts_with("each element") {
-            self.title.clone()
-        } else {
-            format!("each element of {}", self.title)
-        };
-        Self::new(title, self.span(element))
-    }
-
-    /// Returns what to underline for a problem with the whole value.
-    fn span(&self, node: &YamlNode) -> Span {
-        if node.span.start == node.span.end { self.owner } else { node.span }
-    }
 }
 
 struct Checker<'d> {

@@ -8,6 +8,7 @@ mod check;
 mod file;
 mod fit;
 mod handlers;
+mod place;
 mod policy;
 mod reference;
 mod sandbox;

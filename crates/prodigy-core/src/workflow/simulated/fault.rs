@@ -78,7 +78,7 @@ faults! {
     SchemaMismatch = "schema_mismatch" ("`schema_invalid`");
     /// As a judge it finds the work incomplete, with `result` as its verdict. `times` counts
     /// judgements of one step of one item; where it judges nothing, it does not strike.
-    NotSatisfied = "not_satisfied" ("`validation_failed`, unless `on_incomplete` mends it in time");
+    NotSatisfied = "not_satisfied" ("`validation_failed`, unless `on_incomplete` fixes it in time");
     /// It takes its time: `delay` and `jitter` hold only when this strikes.
     Slow = "slow" ("none, or `timeout`");
     /// It prints very much, and then does its work.

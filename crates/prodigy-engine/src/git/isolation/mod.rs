@@ -1,4 +1,5 @@
-//! Paths of a repository that must be writable for a commit in a worktree.
+//! Git calls that no setting, hook or file of the repository can lead astray, and the paths that
+//! a commit in a worktree must be able to write.
 
 pub(crate) mod checkout_baseline;
 pub(crate) mod git_config;

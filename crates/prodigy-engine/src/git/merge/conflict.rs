@@ -215,7 +215,7 @@ impl WorktreeSlot {
         } else {
             let begun = read_regular_or_empty(&self.tree.place.git_dir.join("MERGE_HEAD"))?;
             if display_path(&begun).trim_end() != theirs {
-                return unresolved("the merge was given up".to_owned());
+                return unresolved("the merge was aborted".to_owned());
             }
             self.tree_of_files()?
         };

@@ -35,16 +35,12 @@ use crate::process::{
 const DRAIN: Duration = Duration::from_millis(300);
 /// The grace of a process that was left behind, once asked to end.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
-
 /// The most grace there is when nobody waits for the result any more.
 const ABANDONED_GRACE: Duration = Duration::from_secs(5);
-
 /// The time for killing. A process that is left then hangs in the kernel or is not ours to kill.
 const KILLING: Duration = Duration::from_secs(5);
-
 /// The interval of checks for the end of processes that are no children of ours.
 const LOOK: Duration = Duration::from_millis(5);
-
 /// The interval of reaping inherited zombies while the program runs.
 const REAP: Duration = Duration::from_secs(1);
 

@@ -132,10 +132,10 @@ impl Dispatcher {
             None if self.parts.settings.shutdown.reason().is_some() => {
                 return Ok(Some(JobInput::Tick));
             }
-            Some(false) => format!("not merged, as you said; `{command}` merges it"),
-            None => format!(
-                "not merged: nobody could be asked and `-y` was not given; `{command}` merges it"
-            ),
+            Some(false) => format!("merge declined; `{command}` merges it"),
+            None => {
+                format!("not merged: no terminal to ask and no `-y`; `{command}` merges it")
+            }
         };
         Ok(Some(JobInput::NotMerged { message, conflict: None }))
     }

@@ -75,7 +75,7 @@ fn many_processes_make_one_chain() {
     }
     let ground = Ground::new();
     let start = || {
-        let name = "audit::tests::many_processes_make_one_chain";
+        let name = "store::audit::tests::many_processes_make_one_chain";
         process::child(name, "exec \"$@\"", &ground.directory).spawn().unwrap()
     };
     for child in [start(), start(), start()] {
@@ -113,7 +113,7 @@ fn a_full_disk_is_an_error_and_takes_nothing_with_it() {
     }
     let ground = Ground::new();
     ground.append(1);
-    let name = "audit::tests::a_full_disk_is_an_error_and_takes_nothing_with_it";
+    let name = "store::audit::tests::a_full_disk_is_an_error_and_takes_nothing_with_it";
     process::run_child(name, "trap '' XFSZ; ulimit -f 16; exec \"$@\"", &ground.directory);
     let entries: Vec<_> = ground.records().into_iter().map(|record| record.said.entry).collect();
     assert_eq!(entries, ["item-001", "item-003"]);

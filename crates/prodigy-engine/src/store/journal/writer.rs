@@ -528,7 +528,7 @@ mod tests {
         }
         let home = TestHome::new();
         fixture::run_child(
-            "store::journal::tests::a_full_disk_ends_the_journal_at_a_whole_record",
+            "store::journal::writer::tests::a_full_disk_ends_the_journal_at_a_whole_record",
             "trap '' XFSZ; ulimit -f 8; exec \"$@\"",
             &home.directory,
         );
@@ -550,7 +550,7 @@ mod tests {
         }
         let home = TestHome::new();
         let mut child = fixture::child(
-            "store::journal::tests::what_was_appended_survives_the_death_of_its_process",
+            "store::journal::writer::tests::what_was_appended_survives_the_death_of_its_process",
             "exec \"$@\"",
             &home.directory,
         )

@@ -19,7 +19,7 @@ const TRAIL: &str = "audit-trail";
 ///
 /// The old file and its anchor are kept beside the new ones, and the first record of the new trail
 /// says who began it and why. Put the old file back from a backup instead if you can:
-/// `prodigy audit verify` says whether it is whole then.
+/// `prodigy audit verify` says whether it is intact then.
 ///
 /// For example, `prodigy audit restart --reason "the disk died, no backup"`.
 #[derive(clap::Args, Debug)]

@@ -74,7 +74,7 @@ pub(crate) fn require_open(entry: &DeadLetteredItem) -> Result<(), CliError> {
     }
 }
 
-/// Take what is there for the result: the items count as done, and nothing runs again
+/// Mark items as done without running them again
 ///
 /// It is for items whose work is done outside, by an attempt that failed later or by hand. Their
 /// entries are closed as resolved. `prodigy dlq retry` does it by itself for items of which it
@@ -134,7 +134,7 @@ pub(crate) fn run_quarantine(
 
 /// Let entries be replayed that are in quarantine
 ///
-/// It is for entries whose trouble was mended where prodigy does not see it. Until they fail
+/// It is for entries whose trouble was fixed where prodigy does not see it. Until they fail
 /// again, the quarantine does not hold for them, whoever or whatever put them into it.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DlqReleaseArgs {

@@ -34,7 +34,7 @@ pub(crate) fn advice_for_reason(kind: ReasonCode) -> &'static str {
         K::ToolContractMismatch => "check the version of the tool and how it is called",
         K::InputMissing => "put back what the item names, or correct the item",
         K::PoisonRepeat => "prodigy died over this item again and again: find out what it does",
-        K::CommandFailed => "read its output; mend the command or what it works on, then replay",
+        K::CommandFailed => "read its output; fix the command or its input, then replay",
         K::ValidationFailed => "see what the validation missed: the prompt may ask for too little",
         K::NoCommit => "see whether there was anything to do; the step has to commit",
         K::AgentCrashed => "replay; if it crashes again, run the agent by hand in the worktree",
@@ -48,7 +48,7 @@ pub(crate) fn advice_for_reason(kind: ReasonCode) -> &'static str {
         | K::ApprovalRequired
         | K::ApprovalRejected
         | K::ApprovalExpired
-        | K::PolicySnapshotMismatch => "whoever decides over it has to agree",
+        | K::PolicySnapshotMismatch => "it needs approval",
         K::PermissionDenied => "give it the permission that it lacks, or take the need away",
         K::AuthFailed => "renew the credential: nothing succeeds without it",
         K::SecretDetected => "take the secret out of the item or the output, and renew it",

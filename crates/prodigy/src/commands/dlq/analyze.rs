@@ -27,7 +27,7 @@ use crate::{
 /// So many causes are shown if nobody says how many.
 const SHOWN: usize = 20;
 
-/// Group the items that were given up by what they died of
+/// Group failed items by cause
 ///
 /// Messages that differ only in paths, numbers and names are one cause. For each, the
 /// largest first: how many, since when, an example, what to do about it, and the command

@@ -23,7 +23,7 @@ use crate::{
 
 /// Compare dead letters with the journal, and put them right
 ///
-/// The journal says which items were given up. Files that are missing, damaged or say
+/// The journal says which items failed. Files that are missing, damaged or say
 /// something else are written anew; what was damaged is kept beside them. Files that belong
 /// to no entry are named and left alone. The job must not be running.
 ///

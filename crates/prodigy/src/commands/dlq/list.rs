@@ -31,7 +31,7 @@ use crate::{
 /// So many entries are listed if nobody says how many.
 const SHOWN: usize = 20;
 
-/// List the items that were given up, the newest first
+/// List failed items, the newest first
 ///
 /// Without a job, the dead letters of every job of this repository are listed. The newest 20
 /// are shown unless `--limit` says how many. REPLAY is what the policy says: `yes` if

@@ -31,10 +31,10 @@ pub(super) use decision::{
 };
 pub(super) use entries::queue_error;
 
-/// Look into the items that were given up, and close or replay them
+/// Inspect failed items, and close or replay them
 ///
 /// An item that fails for good does not stop its job: it becomes a dead letter, an entry that
-/// holds the item, why and where each attempt failed, and what was left behind.
+/// holds the item, why and where each attempt failed, and its artifacts.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum DlqCommand {
     #[command(visible_alias = "ls")]

@@ -40,8 +40,8 @@ use crate::{
 /// are of each, and what would get the others on. With `--policy`, what another policy would
 /// change. The job may be running.
 ///
-/// Exit codes: 0; 8 if everything that is meant waits for somebody to agree; 10 if nothing of
-/// it may be replayed.
+/// Exit codes: 0; 8 if every selected entry waits for an approval; 10 if none of
+/// them may be replayed.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DlqPlanArgs {
     /// The job
@@ -125,7 +125,7 @@ impl ReplayPlanView {
     fn summary(&self, outcomes: &DecisionSummary, passed: SkippedEntries, out: &mut Console) {
         let Self { program, job, .. } = self;
         if outcomes.is_empty() && passed.interrupted == 0 {
-            out.note(format_args!("no open dead letter of job `{job}` is meant"));
+            out.note(format_args!("no matching dead letters in job `{job}`"));
             return;
         }
         out.note("");

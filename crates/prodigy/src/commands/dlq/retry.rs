@@ -50,10 +50,10 @@ const CANARY: [u32; 2] = [1, 5];
 
 /// Replay dead letters as new attempts of the same items in the same job
 ///
-/// Without items or filters all open entries are meant. The policy decides over each of them
+/// Without items or filters all open entries are selected. The policy decides over each of them
 /// (`prodigy dlq plan` shows how): what may be replayed is; what may have changed something
-/// outside is looked at first; what has changed everything counts as done; for what somebody
-/// has to agree to, that is asked for; the rest is listed with what would help. Each entry is
+/// outside is looked at first; what has changed everything counts as done; for what needs
+/// approval, that is requested; the rest is listed with what would help. Each entry is
 /// decided over anew and claimed when its replay starts, so a replay can be stopped or killed
 /// at any moment: what was under way is taken up by the next `dlq retry` or `resume`. Commits
 /// are merged as usual.

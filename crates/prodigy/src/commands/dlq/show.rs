@@ -31,8 +31,8 @@ use crate::{
 /// Show one dead letter, or those of a job at a glance
 ///
 /// With an item: what failed and where, the last lines of its output, each attempt, the
-/// item, what was left behind and where, whether it can be replayed, and what to type next.
-/// Without: the causes, and how many items died of each. The job may be running.
+/// item, its artifacts and where they are, whether it can be replayed, and what to type next.
+/// Without: the causes, and how many items failed with each. The job may be running.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DlqShowArgs {
     /// The job

@@ -71,7 +71,7 @@ pub(crate) fn ambiguous_job_error(job: &JobId, found: &[Layout]) -> CliError {
     let repos: Vec<_> = found.iter().map(|layout| format!("`{}`", layout.repo())).collect();
     let message = format!("several repositories have a job `{job}`: {}", repos.join(", "));
     CliError::new(Exit::Usage, message)
-        .with_hint(format!("run `prodigy jobs show {job}` inside the one that is meant"))
+        .with_hint(format!("run `prodigy jobs show {job}` inside the one you mean"))
 }
 
 /// Refuses a job that was killed before its first record: there is nothing of it to work with.

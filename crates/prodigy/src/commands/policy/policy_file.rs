@@ -28,7 +28,7 @@ use crate::{
 pub(crate) const FILE: &str = governance::POLICY_FILE;
 
 /// The hint for a policy that cannot be used.
-const HINT: &str = "`prodigy policy lint` lists what is wrong; until that is mended, nothing is \
+const HINT: &str = "`prodigy policy lint` lists what is wrong; until that is fixed, nothing is \
                     decided over dead letters";
 
 /// Reads the policy of a repository; without a file, the built-in one holds.
@@ -109,7 +109,7 @@ pub(crate) fn snapshot_and_owners(repo_root: &Path, out: &mut Console) -> (Strin
         return (policy.snapshot().to_owned(), policy.owner_rules());
     }
     out.note(format_args!(
-        "note: `{FILE}` cannot be used, and nothing is replayed until it is mended: \
+        "note: `{FILE}` cannot be used, and nothing is replayed until it is fixed: \
          `prodigy policy lint` lists what is wrong"
     ));
     (String::new(), Vec::new())

@@ -7,12 +7,12 @@ pub(crate) mod given_items;
 pub(crate) mod hooks;
 pub(crate) mod merge_target;
 pub(crate) mod parameters;
+mod run_error;
 pub(crate) mod secrets;
 pub(crate) mod step_counts;
 pub(crate) mod workflow_file;
 
 use std::{
-    borrow::Cow,
     ffi::OsString,
     num::NonZeroU32,
     path::{Path, PathBuf},
@@ -24,7 +24,7 @@ use prodigy_core::{
 };
 use prodigy_engine::{
     agent,
-    git::{self, Repo},
+    git::Repo,
     run::{
         self, CheckedEffect, Dispatcher, EffectCheckRequest, Reporter, RunSettings,
         control::shutdown::Shutdown,
@@ -59,6 +59,7 @@ use crate::{
     trust::{self, ContentSource, RepoContent},
 };
 use environment::{env_files, profile_env, step_environment};
+use run_error::run_error;
 
 /// Where a run takes place.
 pub(crate) struct RunSetup {
@@ -354,57 +355,4 @@ fn find_sandbox(
         CliError::new(Exit::Invalid, error.to_string())
             .with_hint(format!("{}, or take `sandbox` out", error.hint()))
     })
-}
-
-/// Turns an error of a run into one for people.
-fn run_error(error: run::Error, job: &JobId) -> CliError {
-    if let run::Error::Store(error) = error {
-        return job_error(job, error);
-    }
-    let resume = format!("`prodigy resume {job}` goes on once that is mended");
-    let message = error_chain(&error);
-    let (exit, hint) = match &error {
-        run::Error::Journal { .. } => (Exit::Failure, Some(resume)),
-        run::Error::DiskFloor { .. } => {
-            (Exit::Failure, Some("make some room, or set `PRODIGY_DISK_FLOOR` lower".to_owned()))
-        }
-        run::Error::Journalled { .. } | run::Error::NoBeginning { .. } => {
-            (Exit::Failure, Some(format!("`prodigy repair {job} --dry-run` looks closer")))
-        }
-        run::Error::Completed { .. } => {
-            (Exit::Usage, Some(format!("`prodigy jobs show {job}` shows how it ended")))
-        }
-        run::Error::OtherRepository { repository, .. } => {
-            (Exit::Usage, Some(format!("add `--path {}`", context::shell_quote(repository))))
-        }
-        run::Error::OtherWorkflow(_) => {
-            (Exit::Usage, Some("leave out `--use-current-workflow`".to_owned()))
-        }
-        run::Error::NoStepForEffect { .. } => {
-            let hint = "put the step back as it was, or leave out `--use-current-workflow`";
-            (Exit::Usage, Some(hint.to_owned()))
-        }
-        run::Error::Audit(error) => {
-            let hint = error.hint().map_or_else(|| resume.clone(), Cow::into_owned);
-            (Exit::Failure, Some(hint))
-        }
-        run::Error::Daybook(_) => (
-            Exit::Failure,
-            Some("mend that, or take `day_usd` out of `budget` to run without it".to_owned()),
-        ),
-        run::Error::Letters(_) => {
-            (Exit::Failure, Some(format!("`prodigy dlq fsck {job}` makes them anew")))
-        }
-        run::Error::Git(shown @ git::Error::Failed { lock: Some(_), .. }) => {
-            let hint = shown.hint();
-            (Exit::Failure, hint.map(|hint| format!("{hint}, then `prodigy resume {job}`")))
-        }
-        run::Error::Git(error) => (Exit::Failure, error.hint().map(Cow::into_owned)),
-        run::Error::Store(_) | run::Error::Prepare { .. } => (Exit::Failure, None),
-    };
-    let error = CliError::new(exit, message);
-    match hint {
-        Some(hint) => error.with_hint(hint),
-        None => error,
-    }
 }

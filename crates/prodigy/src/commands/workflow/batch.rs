@@ -48,7 +48,7 @@ pub(crate) struct BatchArgs {
           value_parser = clap::value_parser!(u32).range(1..=256))]
     parallel: u32,
 
-    /// Try each file this often in all
+    /// Maximum attempts per file
     #[arg(long, value_name = "N")]
     retry: Option<NonZeroU32>,
 

@@ -25,7 +25,7 @@ pub(crate) struct ExecArgs {
     /// The step: `shell: COMMAND`, `claude: PROMPT` or `codex: PROMPT`
     step: String,
 
-    /// Try this often in all
+    /// Maximum attempts
     #[arg(long, value_name = "N")]
     retry: Option<NonZeroU32>,
 

@@ -1,4 +1,4 @@
-//! The flags about the items of a job.
+//! Commands that run a workflow, and the flags that they share.
 
 pub(crate) mod batch;
 pub(crate) mod exec;

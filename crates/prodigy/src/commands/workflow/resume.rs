@@ -31,7 +31,7 @@ use crate::{
     render::console::Console,
 };
 
-/// Take up a job that stopped before its end
+/// Resume an interrupted job
 ///
 /// Finished steps and items are kept. A step that was cut off is run again from the
 /// state of the worktree in which it began, an item from the beginning. Items in the dead letter

@@ -45,7 +45,7 @@ pub(crate) use crate::commands::prepare::step_counts::StepCounts;
 ///
 /// Exit codes: 0 done, 1 failed or no item succeeded, 2 usage, 3 items in the dead letter queue and
 /// `--fail-on-dlq`, 4 no items and `--no-items fail`, 5 stopped by the error policy,
-/// 6 budget spent, 7 merge outstanding, 9 file invalid, 75 usage limit and `--no-wait`,
+/// 6 budget spent, 7 not merged yet, 9 file invalid, 75 usage limit and `--no-wait`,
 /// 130 stopped by Ctrl-C, 143 stopped by a signal.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RunArgs {

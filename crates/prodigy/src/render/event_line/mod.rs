@@ -283,7 +283,7 @@ fn pause_reason_label(reason: PauseReason) -> &'static str {
     match reason {
         PauseReason::Interrupted => "interrupted",
         PauseReason::Terminated => "terminated",
-        PauseReason::MergeOutstanding => "merge outstanding",
+        PauseReason::MergeOutstanding => "not merged yet",
         PauseReason::DiskFull => "disk full",
         PauseReason::Policy => "error policy",
         PauseReason::ItemsOutstanding => "items outstanding",

@@ -60,7 +60,7 @@ fn markdown(job: &Job, notebook: &RunLog) -> String {
     row("Cost", cost.unwrap_or_else(|| spend::format_usd(job.cost_usd)));
     if costs.lost_usd > 0.0 {
         let lost = format!("{}{}", spend::certainty(costs), spend::format_usd(costs.lost_usd));
-        row("Lost in attempts that came to nothing", lost);
+        row("Spent on failed attempts", lost);
     }
     if !costs.tokens.is_empty() {
         row("Tokens", costs.tokens.total().to_string());

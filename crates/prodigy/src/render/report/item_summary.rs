@@ -82,7 +82,7 @@ fn headline(end: &JobOutcome, over: &RunSummary<'_>) -> String {
             format!("failed at step {step}: {}", one_line(&failure.message))
         }
         JobOutcome::Paused { reason: PauseReason::MergeOutstanding, .. } => {
-            "merge outstanding".to_owned()
+            "not merged yet".to_owned()
         }
         JobOutcome::Paused { reason: PauseReason::Policy, message } => {
             format!("stopped by the error policy: {}", one_line(message))

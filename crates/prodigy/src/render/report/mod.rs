@@ -95,7 +95,7 @@ fn show_steps(over: &RunSummary<'_>, out: &mut Console) {
             over.suggest(format_args!("next: {program} resume {id}"), out);
         }
         (Some(JobOutcome::Paused { message, .. }), RunOutcome::MergeOutstanding) => {
-            out.note(format_args!("\nmerge outstanding · {steps} done{cost}"));
+            out.note(format_args!("\nnot merged yet · {steps} done{cost}"));
             over.print_details(out);
             out.note(message);
             print_branch(over, out);

@@ -177,7 +177,7 @@ steps:
     ~ 2 claude: second (failed, going on)  [time]
 
     completed with failures: 1 step failed · 2 of 2 steps · cost $0.50
-    cost: $0.25 lost in attempts that came to nothing · 60 tokens in, 4 out
+    cost: $0.25 spent on failed attempts · 60 tokens in, 4 out
     nothing to merge: the steps made no commit
     next: prodigy events job
     ");

@@ -61,7 +61,7 @@ fn warnings_about_agents_are_told_while_a_job_runs_and_at_its_end() {
     items: 3 successful
     warnings: 2 about 2 items; `prodigy events job --type agent_warned` tells all
       it was not allowed to use `Bash` (git push); `allowed_tools` can allow it  one, two
-    cost: $0.50 for each item done
+    cost: $0.50 per completed item
     merged into main at [commit]
     next: prodigy events job
     ");

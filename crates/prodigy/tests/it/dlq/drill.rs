@@ -60,7 +60,7 @@ fn one_scenario_is_played_for_people_and_can_be_kept() {
         ✓ audit verify: 0
     ----- stderr -----
 
-    1 scenario, all as they must be
+    1 scenario, all passed
     ");
     assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0, "nothing is left");
     let kept = world.prodigy(&["dlq", "drill", "denied-replay", "--keep"]);
@@ -84,7 +84,7 @@ fn the_scenarios_are_listed_and_an_unknown_one_is_refused() {
     policy-changed       the policy changes after somebody agreed
     missing-input        the item's input is gone until somebody names another
     cut-audit-tail       the end of the audit trail is cut off
-    no-members           the group that has to agree has no members
+    no-members           the approver group has no members
     uncommitted-policy   somebody changes the policy and does not commit it
     policy-by-job        a job commits a policy that allows more
     other-commit         somebody commits to the branch after somebody agreed

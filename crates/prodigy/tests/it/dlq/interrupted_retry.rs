@@ -270,11 +270,11 @@ fn a_replay_of_a_job_that_is_not_merged_goes_on_in_its_branch() {
     ✓ item-002  [time] · 1 commit
     ✓ map: 3/3 done  [time]
 
-    merge outstanding · [time]
+    not merged yet · [time]
     replayed: 1 resolved, 0 back in the DLQ
     job: 3 successful, 1 tried more than once
     worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
-    not merged: nobody could be asked and `-y` was not given; `git merge prodigy/job/job` merges it
+    not merged: no terminal to ask and no `-y`; `git merge prodigy/job/job` merges it
     next: prodigy resume job -y
     [exit 7]
     ");
@@ -413,7 +413,7 @@ fn of_two_replays_at_once_each_entry_is_taken_by_one() {
     assert_snapshot!(told(&text()), @"
         note: [holder] works on the job; waiting until it is done (Ctrl-C gives up)
         not replayed: 1 entry that another replay took meanwhile
-        nothing to replay: no open dead letter of job `job` is meant
+        nothing to replay: no matching dead letters in job `job`
         ");
     // The first took both, one of which died again; the second was asked for before that.
     assert_eq!(replayed(&world), "item-001 item-002");

@@ -88,7 +88,7 @@ fn what_a_job_gave_up_is_listed_shown_and_grouped() {
     failed      2 times, from [time]
     replay      it can be replayed
     because     rule `built-in:command_failed` says auto_replay
-    to do       read its output; mend the command or what it works on, then replay
+    to do       read its output; fix the command or its input, then replay
 
     last lines of output
       1 of 12 failed
@@ -105,7 +105,7 @@ fn what_a_job_gave_up_is_listed_shown_and_grouped() {
         "note": "y"
       }
 
-    left behind
+    artifacts
       log       $ROOT/home/logs/repo/job/item-002/attempt-2.out
       worktree  $ROOT/home/worktrees/repo/job/item-002
       branch    prodigy/job/item-002
@@ -119,7 +119,7 @@ fn what_a_job_gave_up_is_listed_shown_and_grouped() {
       all its output    prodigy logs job item-002
       its worktree      cd $ROOT/home/worktrees/repo/job/item-002
       take its changes  git apply $ROOT/home/dlq/repo/job/mapreduce/dlq/job/patches/item-002.patch
-      leave it out      prodigy dlq drop job item-002 --reason TEXT
+      discard           prodigy dlq drop job item-002 --reason TEXT
     "#);
     assert_snapshot!(steady(&world.prodigy(&["dlq", "analyze", "job"])), @"
     2 causes: 3 open, 2 of them can be replayed
@@ -128,7 +128,7 @@ fn what_a_job_gave_up_is_listed_shown_and_grouped() {
       cause      CommandFailed::echo work > <path> failed with exit code <n>: <n> of <n> failed
       seen       [time], 2 in the last hour
       example    prodigy dlq show job item-002
-      to do      read its output; mend the command or what it works on, then replay
+      to do      read its output; fix the command or its input, then replay
       replay     they can be replayed as they are
       next       prodigy dlq retry job --signature 1e27466408ef5c70
 

@@ -128,7 +128,7 @@ fn a_dead_letter_of_a_completed_job_is_replayed_and_merged() {
     assert_whole(&world);
     assert_snapshot!(stable(&retry(&world, &[])), @"
         ----- stderr -----
-        nothing to replay: no open dead letter of job `job` is meant
+        nothing to replay: no matching dead letters in job `job`
         ");
 }
 
@@ -344,11 +344,11 @@ fn what_a_reason_speaks_against_is_listed_with_what_would_help() {
     let before = records(&world).len();
     assert_snapshot!(retry(&world, &[]), @"
     ----- stderr -----
-    not replayed: 1 entry: item-001: a person has to look at it first
+    not replayed: 1 entry: item-001: needs manual review
       rule `built-in:agent_error` says manual_review
       then: prodigy dlq retry job --force item-001 --reason TEXT
-    not replayed: 1 entry: item-002: it is kept back until something is changed
-      rule `built-in:auth_failed` says quarantine; nothing was changed since it failed
+    not replayed: 1 entry: item-002: quarantined until changed or released
+      rule `built-in:auth_failed` says quarantine; nothing changed since it failed
       then: prodigy dlq release job item-002 --reason TEXT
     not replayed: 1 entry: item-003: it is not replayed
       rule `built-in:cancelled` says never
@@ -367,8 +367,8 @@ fn what_a_reason_speaks_against_is_listed_with_what_would_help() {
         ");
     assert_snapshot!(retry(&world, &["--force", "item-002", "--reason", "please"]), @"
     ----- stderr -----
-    not replayed: 1 entry: item-002: it is kept back until something is changed
-      rule `built-in:auth_failed` says quarantine; nothing was changed since it failed
+    not replayed: 1 entry: item-002: quarantined until changed or released
+      rule `built-in:auth_failed` says quarantine; nothing changed since it failed
       then: prodigy dlq release job item-002 --reason TEXT
     nothing was replayed
     [exit 10]
@@ -404,8 +404,8 @@ fn what_may_be_replayed_is_although_something_else_may_not() {
     assert_snapshot!(stable(&retry(&world, &["--verbose"])), @"
     ----- stderr -----
     · item-001  command_failed after 1 attempt: CommandFailed::sh <path> ${item} failed with exit code <n>
-    not replayed: 1 entry: item-002: it is kept back until something is changed
-      rule `built-in:schema_invalid` says quarantine; nothing was changed since it failed
+    not replayed: 1 entry: item-002: quarantined until changed or released
+      rule `built-in:schema_invalid` says quarantine; nothing changed since it failed
       then: prodigy dlq edit job item-002 --set FIELD=VALUE --reason TEXT
     · job job resumed · 1 of 3 items done
     ✓ item-001  [time] · 1 commit
@@ -468,7 +468,7 @@ fn a_replay_reports_its_own_figures() {
     job: 1 successful, 2 in the DLQ, 2 tried more than once
     failures:
       command_failed: `sh $ROOT/work ${item}` failed with exit code 3  item-001
-    cost: $1.00 for each item done · $0.50 lost in attempts that came to nothing
+    cost: $1.00 per completed item · $0.50 spent on failed attempts
     merged into main at [commit]
     dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
     next: prodigy dlq show job

@@ -26,7 +26,7 @@ fn an_entry_is_shown_as_a_person_wants_to_read_it() {
     failed      2 times, from 2026-01-02T03:00:05Z to 2026-01-02T03:40:05Z
     replay      it can be replayed
     because     rule `built-in:command_failed` says auto_replay
-    to do       read its output; mend the command or what it works on, then replay
+    to do       read its output; fix the command or its input, then replay
 
     last lines of output
       running 12 tests
@@ -45,7 +45,7 @@ fn an_entry_is_shown_as_a_person_wants_to_read_it() {
         "priority": 9
       }
 
-    left behind
+    artifacts
       log       /home/logs/item-002/attempt-2.out
       worktree  /home/worktrees/item-002
       branch    prodigy/job/item-002
@@ -60,7 +60,7 @@ fn an_entry_is_shown_as_a_person_wants_to_read_it() {
       all its output    prodigy logs job item-002
       its worktree      cd /home/worktrees/item-002
       take its changes  git apply /home/dlq/item-002.patch
-      leave it out      prodigy dlq drop job item-002 --reason TEXT
+      discard           prodigy dlq drop job item-002 --reason TEXT
     "#);
     let seen = world.prodigy(&["dlq", "show", "job", "item-003"]).to_string();
     let without_middle: Vec<_> = seen.split("\n\n").collect();
@@ -72,15 +72,15 @@ fn an_entry_is_shown_as_a_person_wants_to_read_it() {
     cause       ValidationFailed::`<s>` has no value [feedfeedfeedfeed]
     where       step map.2 shell: cargo test, attempt 2, agent-2, exit code 101
     failed      2 times, from 2026-01-02T03:00:05Z to 2026-01-02T03:30:05Z
-    replay      it is kept back until something is changed
-    because     rule `built-in:template_error` says quarantine; nothing was changed since it failed
+    replay      quarantined until changed or released
+    because     rule `built-in:template_error` says quarantine; nothing changed since it failed
     to do       the item lacks what a template uses: correct the items or the workflow
     ");
     assert_snapshot!(without_middle.last().unwrap(), @"
     next:
       all its output  prodigy logs job item-003
       get it on       prodigy dlq edit job item-003 --set FIELD=VALUE --reason TEXT
-      leave it out    prodigy dlq drop job item-003 --reason TEXT
+      discard         prodigy dlq drop job item-003 --reason TEXT
     ");
     let seen = world.prodigy(&["dlq", "show", "job", "item-005"]).to_string();
     assert_snapshot!(seen.lines().take(8).collect::<Vec<_>>().join("\n"), @"
@@ -119,7 +119,7 @@ fn an_entry_is_shown_as_json_with_what_to_do() {
       "rule": "built-in:template_error",
       "why": [
         "rule `built-in:template_error` says quarantine",
-        "nothing was changed since it failed"
+        "nothing changed since it failed"
       ],
       "suggestion": "the item lacks what a template uses: correct the items or the workflow",
       "entry": "…"
@@ -191,7 +191,7 @@ fn long_items_and_long_output_are_cut() {
     failed      2 times, from 2026-01-02T03:00:05Z to 2026-01-02T03:50:05Z
     replay      it can be replayed
     because     rule `built-in:command_failed` says auto_replay
-    to do       read its output; mend the command or what it works on, then replay
+    to do       read its output; fix the command or its input, then replay
 
     last lines of output
       …
@@ -247,7 +247,7 @@ fn long_items_and_long_output_are_cut() {
           20,
       … and 82 more lines
 
-    left behind
+    artifacts
       log       /home/logs/item-006/attempt-2.out
       worktree  /home/worktrees/item-006
       branch    prodigy/job/item-006
@@ -350,7 +350,7 @@ fn causes_are_grouped_with_what_to_do_about_them() {
       cause      CommandFailed::`cargo test` ended with exit code <n>
       seen       2026-01-02T03:10:05Z to 2026-01-02T03:40:05Z
       example    prodigy dlq show job item-002
-      to do      read its output; mend the command or what it works on, then replay
+      to do      read its output; fix the command or its input, then replay
       replay     they can be replayed as they are
       next       prodigy dlq retry job --signature c0ffeec0ffeec0ff
 
@@ -386,7 +386,7 @@ fn causes_are_grouped_with_what_to_do_about_them() {
             "job_id": "job",
             "item_id": "item-002"
           },
-          "suggestion": "read its output; mend the command or what it works on, then replay",
+          "suggestion": "read its output; fix the command or its input, then replay",
           "command": "prodigy dlq retry job --signature c0ffeec0ffeec0ff"
         }
       ]
@@ -402,7 +402,7 @@ fn causes_are_grouped_with_what_to_do_about_them() {
       cause      CommandFailed::`cargo test` ended with exit code <n>
       seen       2026-01-02T03:10:05Z to 2026-01-02T03:59:05Z
       example    prodigy dlq show newer item-001
-      to do      read its output; mend the command or what it works on, then replay
+      to do      read its output; fix the command or its input, then replay
       replay     they can be replayed as they are
       next       prodigy dlq list --signature c0ffeec0ffeec0ff
     ----- stderr -----
@@ -534,7 +534,7 @@ fn entries_are_exported_as_a_page_for_people() {
     - **message**: ``` `a` and ``b``\n# not a title ```
     - **cause**: ``CommandFailed::`cargo test` ended with exit code <n>``, signature c0ffeec0ffeec0ff
     - **attempts**: 2, the last ended 2026-01-02T03:55:05Z
-    - **to do**: read its output; mend the command or what it works on, then replay
+    - **to do**: read its output; fix the command or its input, then replay
     - **step**: `map.2` `shell: cargo test`
     - **cost**: $0.50
     - **log**: `/home/logs/item-009/attempt-2.out`
@@ -563,5 +563,5 @@ fn on_a_terminal_the_next_commands_stand_below_the_entry() {
     let args = ["dlq", "show", "job", "item-002"];
     let (seen, _) = on_a_terminal_of(&world, &args, (80, 24), |_| {});
     let seen = seen.replace("\r\n", "\n");
-    assert!(seen.find("left behind").unwrap() < seen.find("next:").unwrap(), "{seen}");
+    assert!(seen.find("artifacts").unwrap() < seen.find("next:").unwrap(), "{seen}");
 }

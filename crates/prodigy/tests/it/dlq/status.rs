@@ -111,14 +111,14 @@ fn every_alert_is_one_line_with_what_to_do_next() {
     die(&world, "other", 1, 25 * HOUR, &[]);
     decide(&world, AuditOutcome::Denied, 5);
     assert_snapshot!(check(&world), @"
-    alert growth: 5.2 items died per minute in the last 10 minutes, more than 5 and more than 3 times the 0.00 of the day before; next: prodigy dlq analyze
+    alert growth: 5.2 items failed per minute in the last 10 minutes, more than 5 and more than 3 times the 0.00 of the day before; next: prodigy dlq analyze
     alert denials: 5 of 5 replays were denied in the last hour: 100%, more than 20%; next: prodigy audit show --action replay --since 1h
     alert unclassified: 52 of 53 entries have no known reason: 98.1%, more than 5%; next: prodigy dlq list --reason unclassified
     alert oldest: `item-90000-1` of job `other` has been open for 1d 01h, longer than 1d 00h; next: prodigy dlq show other item-90000-1
     [exit 1]
     ");
     assert_snapshot!(world.prodigy(&["dlq", "status", "job", "--check"]), @"
-    alert growth: 5.2 items died per minute in the last 10 minutes, more than 5 and more than 3 times the 0.00 of the day before; next: prodigy dlq analyze job
+    alert growth: 5.2 items failed per minute in the last 10 minutes, more than 5 and more than 3 times the 0.00 of the day before; next: prodigy dlq analyze job
     alert denials: 5 of 5 replays were denied in the last hour: 100%, more than 20%; next: prodigy audit show --action replay --since 1h
     alert unclassified: 52 of 52 entries have no known reason: 100%, more than 5%; next: prodigy dlq list job --reason unclassified
     [exit 1]
@@ -212,7 +212,7 @@ fn the_policy_says_what_is_worth_an_alert() {
 
     error: `.prodigy/replay-policy.yml` cannot be used
 
-    hint: `prodigy policy lint` lists what is wrong; until that is mended, nothing is decided over dead letters
+    hint: `prodigy policy lint` lists what is wrong; until that is fixed, nothing is decided over dead letters
     [exit 9]
     ");
 }
@@ -312,7 +312,7 @@ fn prometheus_reads_a_file_that_is_always_whole() {
         assert_eq!(command.args(args).output().unwrap().status.code(), Some(2));
     }
     assert_snapshot!(timeless(&fs::read_to_string(&path).unwrap()), @r#"
-    # HELP prodigy_dlq_open_entries Entries that wait for somebody, by why the item died.
+    # HELP prodigy_dlq_open_entries Open entries, by why the item failed.
     # TYPE prodigy_dlq_open_entries gauge
     prodigy_dlq_open_entries{job="job",reason_code="command_failed"} 2
     prodigy_dlq_open_entries{job="job",reason_code="unclassified"} 1
@@ -331,10 +331,10 @@ fn prometheus_reads_a_file_that_is_always_whole() {
     # HELP prodigy_dlq_replaying_entries Entries that are being replayed.
     # TYPE prodigy_dlq_replaying_entries gauge
     prodigy_dlq_replaying_entries 0
-    # HELP prodigy_dlq_growth_per_minute Items that died per minute in the last 10 minutes.
+    # HELP prodigy_dlq_growth_per_minute Items that failed per minute in the last 10 minutes.
     # TYPE prodigy_dlq_growth_per_minute gauge
     prodigy_dlq_growth_per_minute 0
-    # HELP prodigy_dlq_growth_baseline_per_minute Items that died per minute in the day before the last 10 minutes.
+    # HELP prodigy_dlq_growth_baseline_per_minute Items that failed per minute in the day before the last 10 minutes.
     # TYPE prodigy_dlq_growth_baseline_per_minute gauge
     prodigy_dlq_growth_baseline_per_minute 0.002777777777777778
     # HELP prodigy_dlq_replays_decided Replays that were decided over in the last hour.
@@ -349,7 +349,7 @@ fn prometheus_reads_a_file_that_is_always_whole() {
     # HELP prodigy_dlq_audit_ok Whether the audit trail is what was recorded.
     # TYPE prodigy_dlq_audit_ok gauge
     prodigy_dlq_audit_ok 1
-    # HELP prodigy_dlq_alert_firing Whether somebody must hear of something.
+    # HELP prodigy_dlq_alert_firing Whether the alert is firing.
     # TYPE prodigy_dlq_alert_firing gauge
     prodigy_dlq_alert_firing{alert="growth"} 0
     prodigy_dlq_alert_firing{alert="denials"} 0

@@ -1,6 +1,10 @@
 //! Every word of the interface is used: each event is emitted, each key is driven.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use prodigy_core::{
     event::Event,
@@ -117,11 +121,16 @@ fn keys_in(node: &YamlNode, shape: &Shape, used: &mut BTreeSet<Word>) {
     }
 }
 
-/// Returns the texts of the files with this ending in a directory.
+/// Returns the files below a directory.
+fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+/// Returns the texts of the files with this ending below a directory.
 fn texts(directory: &str, ending: &str) -> Vec<String> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
-    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    files
+    files_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join(directory))
+        .into_iter()
         .filter(|path| path.extension().is_some_and(|extension| extension == ending))
         // A file that is only checked drives nothing.
         .filter(|path| !path.ends_with("validate.rs") && !path.ends_with("bad_input.rs"))

@@ -37,7 +37,7 @@ fn run(name: &str) -> String {
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[when]"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[minute]        "),
         (r"(?m)^merged      [0-9a-f]{40}", "merged      [commit]"),
-        (r"(?m)^commit    [0-9a-f]{10}$", "commit    [commit]"),
+        (r"(?m)^commit       [0-9a-f]{10}$", "commit       [commit]"),
         (r"sha256:[0-9a-f]{64}", "[digest]"),
         (r"\b[0-9a-f]{64}\b", "[hash]"),
         // How wide the column is depends on how long it took.
@@ -132,7 +132,7 @@ fn the_example_of_many_items_retries_one_and_sets_one_aside() {
         items: 2 successful, 1 in the DLQ, 2 tried more than once
         failures:
           no_commit: the step made no commit, and `commit_required` is set  the-wreck
-        cost: $0.03 for each item done · $0.02 lost in attempts that came to nothing
+        cost: $0.03 per completed item · $0.02 spent on failed attempts
         merged into main at [commit]
         dead letters: $ROOT/home/dlq/book/summaries/mapreduce/dlq/summaries/items
         next: prodigy dlq show summaries
@@ -173,7 +173,7 @@ fn the_example_of_dead_letters_replays_what_can_be_and_drops_the_rest() {
         failures:
           network_error: `look the schema up` failed with exit code 7: curl: (7) Failed to connect to schemas.internal port 443: Connection refused  billing, ledger
           schema_invalid: `check the name` failed with exit code 1: error: a module's name has no spaces  legacy-code.f0d06a3fa1c56637d8bca16b35513130
-        cost: $0.03 for each item done
+        cost: $0.03 per completed item
         merged into main at [commit]
         dead letters: $ROOT/home/dlq/shop/migrate/mapreduce/dlq/migrate/items
         next: prodigy dlq show migrate
@@ -210,13 +210,13 @@ fn the_example_of_dead_letters_replays_what_can_be_and_drops_the_rest() {
         item
           "billing"
 
-        left behind
+        artifacts
           log       $ROOT/home/logs/shop/migrate/billing/attempt-1.err
 
         next:
           try it again    prodigy dlq retry migrate billing
           all its output  prodigy logs migrate billing
-          leave it out    prodigy dlq drop migrate billing --reason TEXT
+          discard         prodigy dlq drop migrate billing --reason TEXT
 
         $ prodigy dlq analyze migrate
         2 causes: 3 open, 2 of them can be replayed
@@ -239,8 +239,8 @@ fn the_example_of_dead_letters_replays_what_can_be_and_drops_the_rest() {
 
         # The service is up again:
         $ prodigy dlq retry migrate --rerun-reduce
-        not replayed: 1 entry: legacy-code.f0d06a3fa1c56637d8bca16b35513130: it is kept back until something is changed
-          rule `built-in:schema_invalid` says quarantine; nothing was changed since it failed
+        not replayed: 1 entry: legacy-code.f0d06a3fa1c56637d8bca16b35513130: quarantined until changed or released
+          rule `built-in:schema_invalid` says quarantine; nothing changed since it failed
           then: prodigy dlq edit migrate legacy-code.f0d06a3fa1c56637d8bca16b35513130 --set FIELD=VALUE --reason TEXT
         · job migrate resumed · 2 of 5 items done
         ✓ billing  [time] · 1 commit
@@ -251,7 +251,7 @@ fn the_example_of_dead_letters_replays_what_can_be_and_drops_the_rest() {
         completed with failures · [time] · cost $0.06
         replayed: 2 resolved, 0 back in the DLQ
         job: 4 successful, 1 in the DLQ, 2 tried more than once
-        cost: $0.03 for each item done
+        cost: $0.03 per completed item
         merged into main at [commit]
         dead letters: $ROOT/home/dlq/shop/migrate/mapreduce/dlq/migrate/items
         next: prodigy dlq show migrate
@@ -272,7 +272,7 @@ fn the_example_of_dead_letters_replays_what_can_be_and_drops_the_rest() {
         last event  [second]
         took        [time]
         resumed     once
-        cost        $0.12 · $0.03 for each item done
+        cost        $0.12 · $0.03 per completed item
         branch      prodigy/migrate/job
         merged      [commit] into main
 
@@ -314,7 +314,7 @@ fn the_example_of_governed_replay_announces_everything_once() {
       effect_check_failed: still running after [time]; its check cannot tell whether the change was made: exit code 3  web
       max_scheduling_retries: `ask for leave` failed with exit code 1: error: no slot was free (attempts=50)  billing
       schema_invalid: `ask for leave` failed with exit code 1: error: the forge knows no project of that name  docs
-    cost: $0.15 for each item done · $0.12 lost in attempts that came to nothing
+    cost: $0.15 per completed item · $0.12 spent on failed attempts
     merged into main at [commit]
     kept: $ROOT/home/worktrees/shop/rollout/billing
     kept: $ROOT/home/worktrees/shop/rollout/docs
@@ -325,8 +325,8 @@ fn the_example_of_governed_replay_announces_everything_once() {
 
     $ prodigy dlq plan rollout
     review     web  rule `built-in:effect_check_failed` says manual_review; something outside may have been changed, and looking gave no answer
-    approval   search  rule `rule 3` says require_approval; 1 person of group `platform-governance` must agree, and nobody has yet
-    quarantine docs  rule `rule 2` says quarantine; nothing was changed since it failed
+    approval   search  rule `rule 3` says require_approval; 0 of 1 approvals by `platform-governance`
+    quarantine docs  rule `rule 2` says quarantine; nothing changed since it failed
     replay     billing  rule `rule 1` says auto_replay
 
     replay     1 entry by rule `rule 1`
@@ -340,16 +340,16 @@ fn the_example_of_governed_replay_announces_everything_once() {
 
     # The forge answers again. What the policy allows is replayed, and nothing else:
     $ prodigy dlq retry rollout
-    not replayed: 1 entry: search: somebody has to agree first
-      rule `rule 3` says require_approval; 1 person of group `platform-governance` must agree, and nobody has yet
+    not replayed: 1 entry: search: needs approval
+      rule `rule 3` says require_approval; 0 of 1 approvals by `platform-governance`
       then: prodigy dlq approvals rollout
-    not replayed: 1 entry: web: a person has to look at it first
+    not replayed: 1 entry: web: needs manual review
       rule `built-in:effect_check_failed` says manual_review; something outside may have been changed, and looking gave no answer
       then: prodigy dlq check rollout web
-    not replayed: 1 entry: docs: it is kept back until something is changed
-      rule `rule 2` says quarantine; nothing was changed since it failed
+    not replayed: 1 entry: docs: quarantined until changed or released
+      rule `rule 2` says quarantine; nothing changed since it failed
       then: prodigy dlq edit rollout docs --set FIELD=VALUE --reason TEXT
-    search waits for 1 person of group `platform-governance` to agree, until [second]
+    search waits for 1 approval by `platform-governance`, until [second]
       then: prodigy dlq approve rollout search --expect [digest]
     · job rollout resumed · 1 of 5 items done
     ✓ billing  [time] · 1 commit
@@ -358,36 +358,36 @@ fn the_example_of_governed_replay_announces_everything_once() {
     completed with failures · [time] · cost $0.03
     replayed: 1 resolved, 0 back in the DLQ
     job: 2 successful, 3 in the DLQ, 1 tried more than once
-    cost: $0.03 for each item done
+    cost: $0.03 per completed item
     merged into main at [commit]
     dead letters: $ROOT/home/dlq/shop/rollout/mapreduce/dlq/rollout/items
     next: prodigy dlq show rollout
 
     $ prodigy dlq approvals rollout
-    item      search
-    state     pending: 0 of 1 agreed
-    action    replay (replay 1)
-    died of   denied: `ask for leave` failed with exit code 1: error: changes of search need an agreement
-    why       rule `rule 3` says require_approval; 0 of 1 people of group `platform-governance` have agreed
-    data      "search"
-    commit    [commit]
-    asked by  bob@example.com, [second]
-    until     [second]
-    digest    [digest]
-    next      prodigy dlq approve rollout search --expect [digest]
+    item         search
+    state        pending: 0 of 1 approvals
+    action       replay (replay 1)
+    failed with  denied: `ask for leave` failed with exit code 1: error: changes of search need an agreement
+    why          rule `rule 3` says require_approval; 0 of 1 approvals by `platform-governance`
+    data         "search"
+    commit       [commit]
+    asked by     bob@example.com, [second]
+    until        [second]
+    digest       [digest]
+    next         prodigy dlq approve rollout search --expect [digest]
 
     # Alice is in the group that may agree, and she agrees to exactly what she was shown:
     $ prodigy dlq approve rollout search --expect [digest]
-    item      search
-    state     pending: 0 of 1 agreed
-    action    replay (replay 1)
-    died of   denied: `ask for leave` failed with exit code 1: error: changes of search need an agreement
-    why       rule `rule 3` says require_approval; 0 of 1 people of group `platform-governance` have agreed
-    data      "search"
-    commit    [commit]
-    asked by  bob@example.com, [second]
-    until     [second]
-    digest    [digest]
+    item         search
+    state        pending: 0 of 1 approvals
+    action       replay (replay 1)
+    failed with  denied: `ask for leave` failed with exit code 1: error: changes of search need an agreement
+    why          rule `rule 3` says require_approval; 0 of 1 approvals by `platform-governance`
+    data         "search"
+    commit       [commit]
+    asked by     bob@example.com, [second]
+    until        [second]
+    digest       [digest]
     approved  search as alice@example.com (asserted)
 
     it can be replayed once, until [second]
@@ -401,7 +401,7 @@ fn the_example_of_governed_replay_announces_everything_once() {
     completed with failures · [time] · cost $0.03
     replayed: 1 resolved, 0 back in the DLQ
     job: 3 successful, 2 in the DLQ, 2 tried more than once
-    cost: $0.03 for each item done
+    cost: $0.03 per completed item
     merged into main at [commit]
     dead letters: $ROOT/home/dlq/shop/rollout/mapreduce/dlq/rollout/items
     next: prodigy dlq show rollout
@@ -429,7 +429,7 @@ fn the_example_of_governed_replay_announces_everything_once() {
     completed · [time] · cost $0.03
     replayed: 1 resolved, 0 back in the DLQ
     job: 5 successful, 3 tried more than once
-    cost: $0.03 for each item done
+    cost: $0.03 per completed item
     merged into main at [commit]
     next: prodigy events rollout
 

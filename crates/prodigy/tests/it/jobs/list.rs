@@ -49,7 +49,7 @@ fn jobs_are_listed_by_age_with_what_became_of_them() {
     broken   failed                   tidy.yml  1/3    2026-01-02 03:04  3.2s
     dead     interrupted              tidy.yml  1/3    2026-01-02 03:04  1.2s
     stopped  paused                   tidy.yml  0/3    2026-01-02 03:04  10ms
-    waiting  merge outstanding        tidy.yml  0/3    2026-01-02 03:04  10ms
+    waiting  not merged yet           tidy.yml  0/3    2026-01-02 03:04  10ms
     partly   completed with failures  tidy.yml  0/3    2026-01-02 03:04  10ms
     ");
     assert_eq!(world.prodigy(&["jobs", "ls"]).stdout, world.prodigy(&["sessions"]).stdout);
@@ -101,7 +101,7 @@ fn a_job_in_two_repositories_is_ambiguous_only_from_outside() {
     ----- stderr -----
     error: several repositories have a job `job-1`: `other`, `repo`
 
-    hint: run `prodigy jobs show job-1` inside the one that is meant
+    hint: run `prodigy jobs show job-1` inside the one you mean
     [exit 2]
     ");
     let inside = world.prodigy(&["jobs", "show", "job-1"]).stdout;

@@ -10,8 +10,8 @@ use crate::fixture::journal::{
 fn a_whole_journal_needs_no_repair() {
     let world = world();
     record(&layout(&world), "job-1", &failed());
-    assert_snapshot!(world.prodigy(&["repair", "job-1"]), @"the journal of job `job-1` is whole; there is nothing to repair");
-    assert_snapshot!(world.prodigy(&["repair", "job-1", "--dry-run"]), @"the journal of job `job-1` is whole; there is nothing to repair");
+    assert_snapshot!(world.prodigy(&["repair", "job-1"]), @"the journal of job `job-1` is intact; there is nothing to repair");
+    assert_snapshot!(world.prodigy(&["repair", "job-1", "--dry-run"]), @"the journal of job `job-1` is intact; there is nothing to repair");
 }
 
 #[test]

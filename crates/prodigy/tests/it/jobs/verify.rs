@@ -67,7 +67,7 @@ fn a_finished_job_is_whole_and_stays_as_it_is() {
     ok    workflow — the stored one is the one that was run, [hash]
     ok    logs — 1 output of finished steps, all in their files
     ok    merge — `main` contains [commit]
-    job `job` is whole
+    job `job` is intact
     ");
     assert_snapshot!(shown(&world.prodigy(&["verify", "job", "--json"])), @r#"
     {
@@ -122,7 +122,7 @@ fn a_running_a_killed_and_a_resumed_job_are_whole() {
     ok    workflow — the stored one is the one that was run, [hash]
     ok    logs — 1 output of finished steps, all in their files
     ok    merge — the journal tells of none
-    job `job` is whole
+    job `job` is intact
     ");
     started.signal(rustix::process::Signal::KILL);
     started.seen(&world);
@@ -136,7 +136,7 @@ fn a_running_a_killed_and_a_resumed_job_are_whole() {
     ok    workflow — the stored one is the one that was run, [hash]
     ok    logs — 1 output of finished steps, all in their files
     ok    merge — `main` contains [commit]
-    job `job` is whole
+    job `job` is intact
     ");
 }
 
@@ -155,7 +155,7 @@ fn a_torn_end_is_damage_unless_somebody_is_writing_it() {
     ok    workflow — the stored one is the one that was run, [hash]
     ok    logs — 1 output of finished steps, all in their files
     ok    merge — `main` contains [commit]
-    job `job` is whole
+    job `job` is intact
     ");
     drop(lock);
     assert_snapshot!(failures(&world), @"
@@ -185,7 +185,7 @@ fn changed_bytes_and_missing_lines_of_the_journal_are_found() {
     ok    workflow — the stored one is the one that was run, [hash]
     ok    logs — 0 outputs of finished steps, all in their files
     ok    merge — the journal tells of none
-    job `job` is not whole: 2 of 6 checks failed
+    job `job` is not intact: 2 of 6 checks failed
     ----- stderr -----
 
     next: `prodigy repair job --dry-run` says what can be kept

@@ -56,7 +56,7 @@ fn a_job_with_items_is_whole() {
     ok    dead letters — 1 dead letter, each with its file
     ok    item merges — `main` contains the commits of 2 items
     ok    merge — `main` contains [commit]
-    job `job` is whole
+    job `job` is intact
     [exit 0]
     ");
 }

@@ -128,7 +128,7 @@ fn an_agent_resolves_a_conflict_and_the_merge_is_committed_for_it() {
 
         completed · 2 of 2 items done · [time] · cost $0.25
         items: 2 successful
-        cost: $0.12 for each item done
+        cost: $0.12 per completed item
         merged into main at [commit]
         next: prodigy events job
         ");
@@ -236,7 +236,7 @@ fn an_agent_that_fails_has_not_resolved_it() {
 #[test]
 fn an_agent_that_gives_the_merge_up_or_goes_elsewhere_has_not_resolved_it() {
     for (script, why) in [
-        ("git merge --abort", "the merge was given up"),
+        ("git merge --abort", "the merge was aborted"),
         (
             "git merge --abort; git rebase --quiet -X theirs prodigy/job/job",
             "what was committed does not have the item's commits",

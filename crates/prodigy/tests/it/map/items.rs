@@ -147,7 +147,7 @@ map: { input: items.json, agent_template: [{ shell: 'echo "${item}" > ROOT/item'
     · job job · workflow.yml · mapreduce
     ✓ setup.1 shell: test ! -e $ROOT/mended || echo "[1]" > items.json  [time]
 
-    failed: there is no file `items.json` in the job's worktree to read items from · no items were chosen yet · [time]
+    failed: there is no file `items.json` in the job's worktree to read items from · items not loaded yet · [time]
     worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
     put the file into the worktree and resume, or start anew with `--input FILE`
     next: prodigy resume job

@@ -111,7 +111,7 @@ map: { input: { items: [x] }, agent_template: [{ shell: 'echo "${first}" > ROOT/
     ✓ setup.1 shell: echo one >> $ROOT/ran; echo first  [time]
     ✗ setup.2 shell: echo two >> $ROOT/ran; test -e $ROOT/me…: exit code 1
 
-    failed at step setup.2: exit code 1 · no items were chosen yet · [time]
+    failed at step setup.2: exit code 1 · items not loaded yet · [time]
     worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
     output: prodigy logs job setup.2
     next: prodigy resume job

@@ -54,7 +54,7 @@ fn a_wait_for_a_limit_is_told_with_its_end() {
 
     completed · 2 of 2 items done · [time] · cost $0.50
     items: 2 successful
-    cost: $0.25 for each item done
+    cost: $0.25 per completed item
     nothing to merge: the steps made no commit
     next: prodigy events job
     ");

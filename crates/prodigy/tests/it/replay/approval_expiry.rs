@@ -25,17 +25,17 @@ fn a_request_ends_with_its_time() {
     assert_eq!(request(&world)["state"], "expired");
     assert_eq!(refused(&world, "carol", &digest), "expired");
     assert_snapshot!(plain(&by(&world, "carol", &["dlq", "approvals", "job"])), @r#"
-    item      item-001
-    state     expired: `prodigy dlq retry` asks anew
-    action    replay (replay 1)
-    died of   denied: `sh $ROOT/work ${item}` failed with exit code 1
-    why       rule `ask` says require_approval; 1 person of group `governance` must agree, and the agreement has expired
-    data      "a"
-    commit    [commit]
-    asked by  ben@example.com, [time]
-    until     [time]
-    digest    [digest]
-    next      prodigy dlq retry job item-001
+    item         item-001
+    state        expired: `prodigy dlq retry` asks anew
+    action       replay (replay 1)
+    failed with  denied: `sh $ROOT/work ${item}` failed with exit code 1
+    why          rule `ask` says require_approval; the approval by `governance` has expired
+    data         "a"
+    commit       [commit]
+    asked by     ben@example.com, [time]
+    until        [time]
+    digest       [digest]
+    next         prodigy dlq retry job item-001
     "#);
     // What holds longer is another policy, and something else to agree to.
     rule(&world, POLICY);
@@ -131,18 +131,18 @@ fn an_agreement_is_about_the_workflow_that_would_run() {
     assert_eq!(refused(&world, "dan", &digest), "digest_mismatch");
     let about_newest = request(&world)["digest"].as_str().unwrap().to_owned();
     assert_snapshot!(plain(&by(&world, "carol", &["dlq", "approvals", "job"])), @r#"
-    item      item-001
-    state     pending: 0 of 1 agreed
-    action    replay (replay 1)
-    died of   denied: `sh $ROOT/work ${item}` failed with exit code 1
-    why       rule `ask` says require_approval; 0 of 1 people of group `governance` have agreed
-    data      "a"
-    workflow  another than the one it failed with
-    commit    [commit]
-    asked by  ben@example.com, [time]
-    until     [time]
-    digest    [digest]
-    next      prodigy dlq approve job item-001 --expect [digest]
+    item         item-001
+    state        pending: 0 of 1 approvals
+    action       replay (replay 1)
+    failed with  denied: `sh $ROOT/work ${item}` failed with exit code 1
+    why          rule `ask` says require_approval; 0 of 1 approvals by `governance`
+    data         "a"
+    workflow     another than the one it failed with
+    commit       [commit]
+    asked by     ben@example.com, [time]
+    until        [time]
+    digest       [digest]
+    next         prodigy dlq approve job item-001 --expect [digest]
     "#);
     newest("and again");
     assert_eq!(refused(&world, "carol", &about_newest), "digest_mismatch");
@@ -169,18 +169,18 @@ fn an_agreement_is_void_once_more_is_known_of_what_was_changed_outside() {
     let force = ["dlq", "retry", "job", "-y", "--force", "item-001", "--reason", "I looked"];
     assert_code(&by(&world, "ben", &force), 8);
     assert_snapshot!(plain(&by(&world, "carol", &["dlq", "approvals", "job"])), @r#"
-    item      item-001
-    state     pending: 0 of 1 agreed
-    action    replay, lifting what speaks against it (replay 1)
-    died of   unknown_commit_state: prodigy died while something outside was being changed; whether it was is not known
-    why       rule `ask` says require_approval; something outside may have been changed, and nobody has looked; somebody takes the decision on themselves; 0 of 1 people have agreed
-    data      "a"
-    commit    [commit]
-    outside   job:item-001:deed is prepared
-    asked by  ben@example.com, [time]
-    until     [time]
-    digest    [digest]
-    next      prodigy dlq approve job item-001 --expect [digest]
+    item         item-001
+    state        pending: 0 of 1 approvals
+    action       replay, lifting what speaks against it (replay 1)
+    failed with  unknown_commit_state: prodigy died while something outside was being changed; whether it was is not known
+    why          rule `ask` says require_approval; something outside may have been changed, and nobody has looked; somebody takes the decision on themselves; 0 of 1 approvals
+    data         "a"
+    commit       [commit]
+    outside      job:item-001:deed is prepared
+    asked by     ben@example.com, [time]
+    until        [time]
+    digest       [digest]
+    next         prodigy dlq approve job item-001 --expect [digest]
     "#);
     let digest = request(&world)["digest"].as_str().unwrap().to_owned();
     assert_code(&approve(&world, "carol", &digest), 0);

@@ -22,40 +22,40 @@ fn a_replay_that_somebody_else_agrees_to_is_made_once() {
     let world = office(POLICY, &["a"]);
     assert_snapshot!(plain(&retry(&world, "ben", &[])), @"
     ----- stderr -----
-    not replayed: 1 entry: item-001: somebody has to agree first
-      rule `ask` says require_approval; 1 person of group `governance` must agree, and nobody has yet
+    not replayed: 1 entry: item-001: needs approval
+      rule `ask` says require_approval; 0 of 1 approvals by `governance`
       then: prodigy dlq approvals job
-    item-001 waits for 1 person of group `governance` to agree, until [time]
+    item-001 waits for 1 approval by `governance`, until [time]
       then: prodigy dlq approve job item-001 --expect [digest]
     nothing was replayed
     [exit 8]
     ");
     assert_eq!(statuses(&world), "item-001 open");
     assert_snapshot!(plain(&by(&world, "carol", &["dlq", "approvals", "job"])), @r#"
-    item      item-001
-    state     pending: 0 of 1 agreed
-    action    replay (replay 1)
-    died of   denied: `sh $ROOT/work ${item}` failed with exit code 1
-    why       rule `ask` says require_approval; 0 of 1 people of group `governance` have agreed
-    data      "a"
-    commit    [commit]
-    asked by  ben@example.com, [time]
-    until     [time]
-    digest    [digest]
-    next      prodigy dlq approve job item-001 --expect [digest]
+    item         item-001
+    state        pending: 0 of 1 approvals
+    action       replay (replay 1)
+    failed with  denied: `sh $ROOT/work ${item}` failed with exit code 1
+    why          rule `ask` says require_approval; 0 of 1 approvals by `governance`
+    data         "a"
+    commit       [commit]
+    asked by     ben@example.com, [time]
+    until        [time]
+    digest       [digest]
+    next         prodigy dlq approve job item-001 --expect [digest]
     "#);
     let digest = ask(&world);
     assert_snapshot!(plain(&approve(&world, "carol", &digest)), @r#"
-    item      item-001
-    state     pending: 0 of 1 agreed
-    action    replay (replay 1)
-    died of   denied: `sh $ROOT/work ${item}` failed with exit code 1
-    why       rule `ask` says require_approval; 0 of 1 people of group `governance` have agreed
-    data      "a"
-    commit    [commit]
-    asked by  ben@example.com, [time]
-    until     [time]
-    digest    [digest]
+    item         item-001
+    state        pending: 0 of 1 approvals
+    action       replay (replay 1)
+    failed with  denied: `sh $ROOT/work ${item}` failed with exit code 1
+    why          rule `ask` says require_approval; 0 of 1 approvals by `governance`
+    data         "a"
+    commit       [commit]
+    asked by     ben@example.com, [time]
+    until        [time]
+    digest       [digest]
     approved  item-001 as carol@example.com (asserted)
     ----- stderr -----
 
@@ -63,18 +63,18 @@ fn a_replay_that_somebody_else_agrees_to_is_made_once() {
     next, for ben@example.com: prodigy dlq retry job item-001
     "#);
     assert_snapshot!(plain(&by(&world, "ben", &["dlq", "approvals", "job"])), @r#"
-    item      item-001
-    state     granted: it can be replayed once
-    action    replay (replay 1)
-    died of   denied: `sh $ROOT/work ${item}` failed with exit code 1
-    why       rule `ask` says require_approval; 1 person of group `governance` must agree, and that is done
-    data      "a"
-    commit    [commit]
-    asked by  ben@example.com, [time]
-    agreed    carol@example.com (asserted), [time]
-    until     [time]
-    digest    [digest]
-    next      prodigy dlq retry job item-001
+    item         item-001
+    state        granted: it can be replayed once
+    action       replay (replay 1)
+    failed with  denied: `sh $ROOT/work ${item}` failed with exit code 1
+    why          rule `ask` says require_approval; 1 of 1 approvals by `governance`
+    data         "a"
+    commit       [commit]
+    asked by     ben@example.com, [time]
+    agreed       carol@example.com (asserted), [time]
+    until        [time]
+    digest       [digest]
+    next         prodigy dlq retry job item-001
     "#);
     assert_snapshot!(plain(&retry(&world, "ben", &[])), @"
     ----- stderr -----
@@ -91,7 +91,7 @@ fn a_replay_that_somebody_else_agrees_to_is_made_once() {
     assert_eq!(statuses(&world), "item-001 resolved");
     assert_snapshot!(plain(&by(&world, "ben", &["dlq", "approvals", "job"])), @"
     ----- stderr -----
-    nobody was asked to agree to a replay of job `job`
+    no pending approvals in job `job`
     ");
     assert_eq!(world.read("a.txt"), "a\n");
     assert_whole(&world);
@@ -125,7 +125,7 @@ fn what_is_to_be_agreed_to_is_told_to_programs() {
       "rejection": null,
       "why": [
         "rule `ask` says require_approval",
-        "0 of 1 people of group `governance` have agreed"
+        "0 of 1 approvals by `governance`"
       ],
       "needed": 1,
       "missing": 1,
@@ -196,7 +196,7 @@ fn several_people_have_to_agree_and_each_counts_once() {
     assert_snapshot!(plain(&first).split_once("stderr").unwrap().1, @"
      -----
 
-    1 more person must agree until [time]
+    1 more approval needed until [time]
     next: prodigy dlq approvals job
     ");
     assert_eq!(refused(&world, "carol", &digest), "already_approved");
@@ -233,7 +233,7 @@ fn who_agreed_does_not_replay() {
     assert_code(&approve(&world, "carol", &digest), 0);
     assert_snapshot!(plain(&retry(&world, "carol", &[])), @"
     ----- stderr -----
-    not replayed: 1 entry: item-001: somebody has to agree first
+    not replayed: 1 entry: item-001: needs approval
       rule `ask` says require_approval; somebody who has a part in it agreed, and that does not count
       then: prodigy dlq approvals job
     item-001 waits for somebody else to replay it: who agreed does not, until [time]
@@ -281,17 +281,17 @@ fn a_replay_that_was_rejected_is_not_made() {
     assert_code(&approve(&world, "carol", &digest), 0);
     // Whoever asked may think better of it.
     assert_snapshot!(plain(&reject("ben", "it can wait")), @r#"
-    item      item-001
-    state     granted: it can be replayed once
-    action    replay (replay 1)
-    died of   denied: `sh $ROOT/work ${item}` failed with exit code 1
-    why       rule `ask` says require_approval; 1 person of group `governance` must agree, and that is done
-    data      "a"
-    commit    [commit]
-    asked by  ben@example.com, [time]
-    agreed    carol@example.com (asserted), [time]
-    until     [time]
-    digest    [digest]
+    item         item-001
+    state        granted: it can be replayed once
+    action       replay (replay 1)
+    failed with  denied: `sh $ROOT/work ${item}` failed with exit code 1
+    why          rule `ask` says require_approval; 1 of 1 approvals by `governance`
+    data         "a"
+    commit       [commit]
+    asked by     ben@example.com, [time]
+    agreed       carol@example.com (asserted), [time]
+    until        [time]
+    digest       [digest]
     rejected  item-001 as ben@example.com (asserted)
     ----- stderr -----
 
@@ -302,25 +302,25 @@ fn a_replay_that_was_rejected_is_not_made() {
     assert_snapshot!(plain(&retry(&world, "ben", &[])), @"
     ----- stderr -----
     not replayed: 1 entry: item-001: it is not replayed
-      rule `ask` says require_approval; somebody was asked to agree and refused
+      rule `ask` says require_approval; the approval was rejected
       then: prodigy dlq drop job item-001 --reason TEXT
     nothing was replayed
     [exit 10]
     ");
     assert_snapshot!(plain(&by(&world, "dan", &["dlq", "approvals", "job"])), @r#"
-    item      item-001
-    state     rejected: it is not replayed as it is
-    action    replay (replay 1)
-    died of   denied: `sh $ROOT/work ${item}` failed with exit code 1
-    why       rule `ask` says require_approval; somebody was asked to agree and refused
-    data      "a"
-    commit    [commit]
-    asked by  ben@example.com, [time]
-    agreed    carol@example.com (asserted), [time]
-    refused   ben@example.com: it can wait
-    until     [time]
-    digest    [digest]
-    next      prodigy dlq drop job item-001 --reason TEXT
+    item         item-001
+    state        rejected: it is not replayed as it is
+    action       replay (replay 1)
+    failed with  denied: `sh $ROOT/work ${item}` failed with exit code 1
+    why          rule `ask` says require_approval; the approval was rejected
+    data         "a"
+    commit       [commit]
+    asked by     ben@example.com, [time]
+    agreed       carol@example.com (asserted), [time]
+    refused      ben@example.com: it can wait
+    until        [time]
+    digest       [digest]
+    next         prodigy dlq drop job item-001 --reason TEXT
     "#);
     assert_eq!(replays(&world), "");
 }
@@ -332,23 +332,23 @@ fn the_rules_explain_themselves() {
         by(&world, who, &[&["policy", "explain", "job", "item-001"], more].concat())
     };
     assert_snapshot!(plain(&explain("ben", &[])), @"
-    item        item-001 of job job
-    died of     denied: `sh $ROOT/work ${item}` failed with exit code 1
-    verdict     approval: somebody has to agree first
-    because     rule `ask` says require_approval
-    because     1 person of group `governance` must agree, and nobody has yet
-    policy      [digest]
-    next        prodigy dlq retry job item-001  (asks for it)
+    item         item-001 of job job
+    failed with  denied: `sh $ROOT/work ${item}` failed with exit code 1
+    verdict      approval: needs approval
+    because      rule `ask` says require_approval
+    because      0 of 1 approvals by `governance`
+    policy       [digest]
+    next         prodigy dlq retry job item-001  (asks for it)
     ");
     let digest = ask(&world);
     assert_snapshot!(plain(&explain("ben", &[])), @"
-    item        item-001 of job job
-    died of     denied: `sh $ROOT/work ${item}` failed with exit code 1
-    verdict     approval: somebody has to agree first
-    because     rule `ask` says require_approval
-    because     0 of 1 people of group `governance` have agreed
-    policy      [digest]
-    next        prodigy dlq approve job item-001 --expect [digest]
+    item         item-001 of job job
+    failed with  denied: `sh $ROOT/work ${item}` failed with exit code 1
+    verdict      approval: needs approval
+    because      rule `ask` says require_approval
+    because      0 of 1 approvals by `governance`
+    policy       [digest]
+    next         prodigy dlq approve job item-001 --expect [digest]
     ");
     assert_code(&approve(&world, "carol", &digest), 0);
     assert_snapshot!(plain(&explain("ben", &["--json"])), @r#"
@@ -365,7 +365,7 @@ fn the_rules_explain_themselves() {
       "not_before": null,
       "why": [
         "rule `ask` says require_approval",
-        "1 person of group `governance` must agree, and that is done"
+        "1 of 1 approvals by `governance`"
       ],
       "approval": "granted",
       "next": "prodigy dlq retry job item-001"
@@ -380,13 +380,13 @@ fn the_rules_explain_themselves() {
             .replace("    approver_group: governance\n", ""),
     );
     assert_snapshot!(plain(&explain("ben", &[])), @"
-    item        item-001 of job job
-    died of     denied: `sh $ROOT/work ${item}` failed with exit code 1
-    verdict     quarantine: it is kept back until something is changed
-    because     rule `ask` says quarantine
-    because     nothing was changed since it failed
-    policy      [digest]
-    next        prodigy dlq release job item-001 --reason TEXT
+    item         item-001 of job job
+    failed with  denied: `sh $ROOT/work ${item}` failed with exit code 1
+    verdict      quarantine: quarantined until changed or released
+    because      rule `ask` says quarantine
+    because      nothing changed since it failed
+    policy       [digest]
+    next         prodigy dlq release job item-001 --reason TEXT
     ----- stderr -----
     warning: no rule asks group `governance`
      --> .prodigy/replay-policy.yml:8:3

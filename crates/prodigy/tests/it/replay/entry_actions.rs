@@ -71,7 +71,7 @@ fn what_is_in_quarantine_waits_for_its_release() {
     );
     assert_snapshot!(retry(&world, &["item-001"]), @"
     ----- stderr -----
-    not replayed: 1 entry: item-001: it is kept back until something is changed
+    not replayed: 1 entry: item-001: quarantined until changed or released
       rule `built-in:network_error` says auto_replay; somebody put it into quarantine
       then: prodigy dlq release job item-001 --reason TEXT
     nothing was replayed
@@ -79,7 +79,7 @@ fn what_is_in_quarantine_waits_for_its_release() {
     ");
     assert_snapshot!(retry(&world, &["--force", "item-001", "--reason", "please"]), @"
     ----- stderr -----
-    not replayed: 1 entry: item-001: it is kept back until something is changed
+    not replayed: 1 entry: item-001: quarantined until changed or released
       rule `built-in:network_error` says auto_replay; somebody put it into quarantine
       then: prodigy dlq release job item-001 --reason TEXT
     nothing was replayed

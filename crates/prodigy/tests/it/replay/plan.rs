@@ -56,7 +56,7 @@ fn a_plan_says_what_would_become_of_each_entry_and_why() {
     ");
     assert_snapshot!(dlq(&world, "ben", &["plan", "job", "--filter", "reason_code == 'denied'"]), @"
     ----- stderr -----
-    no open dead letter of job `job` is meant
+    no matching dead letters in job `job`
     ");
     let limited = dlq(&world, "ben", &["plan", "job", "--limit", "1"]).stdout;
     assert_eq!(limited.lines().count(), 1, "{limited}");
@@ -172,12 +172,12 @@ fn a_policy_that_cannot_be_used_stops_every_decision() {
 fn a_decision_is_explained_in_sentences() {
     let world = died_of(STRICT, &[("a", "network_error"), ("b", "timeout")]);
     assert_snapshot!(world.prodigy(&["policy", "explain", "job", "item-002"]), @"
-    item        item-002 of job job
-    died of     timeout: `work` failed with exit code 1
-    verdict     review: a person has to look at it first
-    because     rule `defaults` says manual_review
-    policy      sha256:3a552665fbe8c1d5ed9804013e46dd92953588ad9ea2db3e50ef33f45650ce8b
-    next        prodigy dlq retry job --force item-002 --reason TEXT
+    item         item-002 of job job
+    failed with  timeout: `work` failed with exit code 1
+    verdict      review: needs manual review
+    because      rule `defaults` says manual_review
+    policy       sha256:3a552665fbe8c1d5ed9804013e46dd92953588ad9ea2db3e50ef33f45650ce8b
+    next         prodigy dlq retry job --force item-002 --reason TEXT
     ");
     let explain = ["policy", "explain", "job", "item-002", "--asked", "forced", "--json"];
     let json: Value = serde_json::from_str(&world.prodigy(&explain).stdout).unwrap();
@@ -203,7 +203,7 @@ fn another_workflow_lets_out_what_would_have_failed_again() {
     write_workflow(&world, &WORKFLOW.replace("name: work", "name: other work"));
     assert_code(&retry(&world, &[]), 10);
     let seen = retry(&world, &["--use-current-workflow", "--dry-run"]);
-    assert!(seen.stdout.contains("something was changed since it failed"), "{seen}");
+    assert!(seen.stdout.contains("something changed since it failed"), "{seen}");
     assert_code(&retry(&world, &["--use-current-workflow"]), 0);
     assert_eq!(replayed(&world), "item-001");
     // What somebody put away stays away.
@@ -243,5 +243,5 @@ fn an_entry_names_the_policy_that_was_in_force_when_its_item_died() {
     // A policy that cannot be used does not keep a job from running, and is told of.
     write_policy(&built_in, "version: v1\nrules: []\n");
     let seen = built_in.prodigy(&["run", "workflow.yml", "-y", "--job-id", "other"]);
-    assert!(seen.stderr.contains("nothing is replayed until it is mended"), "{seen}");
+    assert!(seen.stderr.contains("nothing is replayed until it is fixed"), "{seen}");
 }

@@ -222,7 +222,7 @@ fn a_policy_that_is_there_and_cannot_be_used_is_never_taken_for_none() {
 
     error: `.prodigy/replay-policy.yml` cannot be used
 
-    hint: `prodigy policy lint` lists what is wrong; until that is mended, nothing is decided over dead letters
+    hint: `prodigy policy lint` lists what is wrong; until that is fixed, nothing is decided over dead letters
     [exit 9]
     ");
     let path = world.repo().join(".prodigy/replay-policy.yml");
@@ -555,7 +555,7 @@ fn wrong_cases_are_refused_with_their_place() {
 
     error: `.prodigy/replay-policy.yml` cannot be used
 
-    hint: `prodigy policy lint` lists what is wrong; until that is mended, nothing is decided over dead letters
+    hint: `prodigy policy lint` lists what is wrong; until that is fixed, nothing is decided over dead letters
     [exit 9]
     ");
 }

@@ -37,7 +37,7 @@ fn a_journal_that_cannot_be_written_pauses_the_job() {
     ✓ 2 shell: printf '%.0sx' $(seq 20000); echo two >> lines  [time]
     error: job `job` is paused: its journal cannot be written: cannot write `$ROOT/home/events/repo/job/events-[time].jsonl`: File too large (os error 27)
 
-    hint: `prodigy resume job` goes on once that is mended
+    hint: `prodigy resume job` goes on once that is fixed
     [exit 1]
     ");
     assert_snapshot!(events(&world).join(" "), @"job_started worktree_created phase_started step_started step_completed step_started step_completed step_started");
@@ -45,7 +45,7 @@ fn a_journal_that_cannot_be_written_pauses_the_job() {
     ----- stderr -----
     error: job `job` is paused: its journal cannot be written: cannot write `$ROOT/home/events/repo/job/events-[time].jsonl`: File too large (os error 27)
 
-    hint: `prodigy resume job` goes on once that is mended
+    hint: `prodigy resume job` goes on once that is fixed
     [exit 1]
     ");
     assert_snapshot!(stable(&world.prodigy(&["resume"])), @"
@@ -146,7 +146,7 @@ fn a_home_on_a_full_disk_pauses_and_resumes() {
     ✓ 1 shell: echo one >> lines  [time]
     error: job `job` is paused: its journal cannot be written: cannot write `$ROOT/home/events/repo/job/events-[time].jsonl`: No space left on device (os error 28)
 
-    hint: `prodigy resume job` goes on once that is mended
+    hint: `prodigy resume job` goes on once that is fixed
     error: cannot write `$ROOT/home/state/repo/mapreduce/jobs/other/workflow.yml`
       caused by: No space left on device (os error 28)
 

@@ -47,8 +47,8 @@ fn the_checkout_is_not_touched_when_nobody_says_yes() {
     · job job · workflow.yml · 1 step
     ✓ 1 shell: echo x > x && git add x && git commit --quiet --message x  [time]
 
-    merge outstanding · 1 of 1 step done
-    not merged: nobody could be asked and `-y` was not given; `git merge prodigy/job/job` merges it
+    not merged yet · 1 of 1 step done
+    not merged: no terminal to ask and no `-y`; `git merge prodigy/job/job` merges it
     worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
     next: prodigy resume job -y
     [exit 7]
@@ -560,7 +560,7 @@ fn a_dirty_or_conflicting_target_is_left_alone() {
     · job job · workflow.yml · 1 step
     ✓ 1 shell: echo job > README.md && git commit --quiet --all --message…  [time]
 
-    merge outstanding · 1 of 1 step done
+    not merged yet · 1 of 1 step done
     your checkout of `main` has changes of its own in the way: `README.md`; commit or stash them
     worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
     next: prodigy resume job -y
@@ -573,7 +573,7 @@ fn a_dirty_or_conflicting_target_is_left_alone() {
     · job job resumed · 1 of 1 step done
     ✗ conflict with `main` in 1 file
 
-    merge outstanding · 1 of 1 step done
+    not merged yet · 1 of 1 step done
     `prodigy/job/job` conflicts with `main` in `README.md`; `git merge prodigy/job/job` lets you resolve it
     worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
     next: prodigy resume job -y

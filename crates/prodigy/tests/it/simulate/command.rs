@@ -108,7 +108,7 @@ fn a_workflow_is_rehearsed_and_nothing_is_changed() {
     would run, and did not:
       3 × shell: touch "$ROOT/outside-${item_id}"
     simulated cost: $0.00
-    this was a rehearsal: prodigy changed nothing of yours; what commands did outside of the copy is done
+    this was a rehearsal: your repository is unchanged; commands may have had outside effects
     next: prodigy run workflow.yml
     "#);
 }
@@ -151,7 +151,7 @@ rules:
     failures:
       agent_crashed: the agent was ended by signal 9  item-002
       network_error: no route to host  item-003
-    cost: at least $1.50 for each item done · at least $1.00 lost in attempts that came to nothing
+    cost: at least $1.50 per completed item · at least $1.00 spent on failed attempts
     would be merged into main
     policies:
       tried again: 1 × provider_overloaded, 1 × agent_crashed
@@ -160,7 +160,7 @@ rules:
     would run, and did not:
       1 × shell: touch "$ROOT/outside-${item_id}"
     simulated cost: $1.50
-    this was a rehearsal: prodigy changed nothing of yours; what commands did outside of the copy is done
+    this was a rehearsal: your repository is unchanged; commands may have had outside effects
     next: prodigy run workflow.yml
     "#);
     let seen = simulate(&world, &[&flags[..], &["--json", "--fail-on-dlq"]].concat());

@@ -62,7 +62,7 @@ fn a_job_stops_when_its_budget_is_spent_and_goes_on_with_a_larger_one() {
 
     paused: the job has cost $1.00, and its budget is $1.00 · 2 of 3 items done · [time] · cost $1.00
     items: 2 successful, 1 waiting
-    cost: $0.50 for each item done
+    cost: $0.50 per completed item
     budget: $0.00 left of $1.00 for the job
     worktree: $ROOT/home/worktrees/repo/job/job (branch prodigy/job/job)
     next: prodigy resume job --budget-usd USD
@@ -158,7 +158,7 @@ fn the_budget_of_a_day_holds_for_all_jobs_of_all_repositories() {
 
     paused: jobs have cost $1.50 today, and the day's budget is $1.20 · 1 of 2 items done · [time] · cost $0.50
     items: 1 successful, 1 waiting
-    cost: $0.50 for each item done
+    cost: $0.50 per completed item
     budget: $0.00 left of $1.20 for the day
     worktree: $ROOT/home/worktrees/other/job/job (branch prodigy/job/job)
     next: prodigy resume job  (from tomorrow, UTC)
@@ -252,7 +252,7 @@ fn a_daybook_that_cannot_be_written_is_a_warning_unless_a_budget_depends_on_it()
 
     completed · 2 of 2 items done · [time] · cost $1.00
     items: 2 successful
-    cost: $0.50 for each item done
+    cost: $0.50 per completed item
     budget: $8.00 left of $9.00 for the job
     nothing to merge: the steps made no commit
     next: prodigy events job
@@ -262,7 +262,7 @@ fn a_daybook_that_cannot_be_written_is_a_warning_unless_a_budget_depends_on_it()
     ----- stderr -----
     error: `budget.day_usd` cannot be kept: nobody knows what was spent today: cannot open `$ROOT/home/spending/[day].jsonl`: Not a directory (os error 20)
 
-    hint: mend that, or take `day_usd` out of `budget` to run without it
+    hint: fix that, or take `day_usd` out of `budget` to run without it
     [exit 1]
     ");
     assert!(!world.home().join("events/repo/second").exists(), "there is no such job");
@@ -335,7 +335,7 @@ error_policy:
     items: 1 successful, 1 in the DLQ
     failures:
       budget_exceeded: the item has cost $1.00, and its budget is $1.00; raise `item_usd`, and replay it with `--use-current-workflow`  item-002
-    cost: $1.50 for each item done · $1.00 lost in attempts that came to nothing
+    cost: $1.50 per completed item · $1.00 spent on failed attempts
     budget: $1.00 for an item
     nothing to merge: the steps made no commit
     dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items

@@ -69,14 +69,14 @@ fn the_end_of_a_run_says_what_it_cost_and_what_came_of_it() {
     items: 2 successful, 1 in the DLQ, 2 tried more than once
     failures:
       command_failed: `check` failed with exit code 1  item-003
-    cost: $1.50 for each item done · $2.25 lost in attempts that came to nothing
+    cost: $1.50 per completed item · $2.25 spent on failed attempts
     budget: $7.00 left of $10.00 for the job · $17.00 left of $20.00 for the day · $5.00 for an item
     nothing to merge: the steps made no commit
     dead letters: $ROOT/home/dlq/repo/job/mapreduce/dlq/job/items
     next: prodigy dlq show job
     ");
     assert_snapshot!(shown(&world, "job"), @"
-    cost        $3.00 · $1.50 for each item done · $2.25 lost in attempts that came to nothing
+    cost        $3.00 · $1.50 per completed item · $2.25 spent on failed attempts
     budget      $7.00 left of $10.00 for the job · $5.00 for an item
     ");
     assert_snapshot!(format!("{:#}", document(&world, "job")), @r#"
@@ -126,7 +126,7 @@ fn a_replay_adds_to_what_the_job_cost() {
         letter["failure_history"].as_array().unwrap().iter().map(|it| &it["cost_usd"]).collect();
     assert_snapshot!(format!("{costs:?} {}", letter["replay_cost_usd"]), @"[Number(1.0), Number(1.0), Number(1.0), Number(1.0)] 2.0");
     assert_snapshot!(shown(&world, "job"), @"
-    cost        $5.00 · $2.50 for each item done · $4.25 lost in attempts that came to nothing
+    cost        $5.00 · $2.50 per completed item · $4.25 spent on failed attempts
     budget      $5.00 left of $10.00 for the job · $5.00 for an item
     ");
 }
@@ -190,6 +190,6 @@ fn the_summary_of_a_ci_job_says_what_it_cost() {
     let lines = text.lines().filter(|line| line.contains('$') | line.contains("Tokens"));
     assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
     | Cost | $3.00 |
-    | Lost in attempts that came to nothing | $2.25 |
+    | Spent on failed attempts | $2.25 |
     ");
 }

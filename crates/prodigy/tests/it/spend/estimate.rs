@@ -89,9 +89,9 @@ fn a_plan_tells_from_earlier_jobs_what_items_will_cost() {
     let later = MIXED.replace("{ items: [cheap, dear] }", "{ command: ls }");
     write_workflow(&world, &later);
     assert_snapshot!(estimate(&world, "workflow.yml"), @"
-    cost      $0.50 to $2.00 for each item (from 2 items of 1 job)
-              1.0k to 9.0k tokens for each item
-              [time] for each item
+    cost      $0.50 to $2.00 per item (from 2 items of 1 job)
+              1.0k to 9.0k tokens per item
+              [time] per item
     ");
 }
 

@@ -62,7 +62,7 @@ fn an_item_without_money_is_replayed_with_a_workflow_that_has_more() {
     let next = seen.lines().find(|line| line.starts_with("next, for")).unwrap();
     let next = next.split(": ").nth(1).unwrap().to_owned();
     assert_snapshot!(next, @"prodigy dlq retry job item-001 --use-current-workflow");
-    assert_snapshot!(line(&world, &["dlq", "approvals", "job"], "next"), @"next      prodigy dlq retry job item-001 --use-current-workflow");
+    assert_snapshot!(line(&world, &["dlq", "approvals", "job"], "next"), @"next         prodigy dlq retry job item-001 --use-current-workflow");
     assert_code(&world.prodigy(&retry), 0);
     assert_eq!(counts(&world).0, 1);
 }

@@ -65,7 +65,7 @@ fn the_item_that_spends_the_last_money_and_is_ended_has_cost_it() {
     let world = map_world(&workflow);
     let seen = go(&world);
     assert_code(&seen, 6);
-    assert!(seen.stderr.contains("$2.00 lost in attempts that came to nothing"), "{seen}");
+    assert!(seen.stderr.contains("$2.00 spent on failed attempts"), "{seen}");
     assert_snapshot!(sums(&world), @"job 2.0 lost 2.0 day 2 items []");
     assert_snapshot!(finished(&world, &["--budget-usd", "9"]), @r#"job 4.25 lost 2.0 day 4.25 items ["rich 4.0", "poor 0.25"]"#);
 }
@@ -79,7 +79,7 @@ fn a_run_that_is_stopped_or_killed_has_cost_what_its_agents_said() {
         run.signal(signal);
         let seen = run.seen(&world);
         if signal != Signal::KILL {
-            let lost = "$2.00 lost in attempts that came to nothing";
+            let lost = "$2.00 spent on failed attempts";
             assert!(seen.stderr.contains(lost), "{seen}");
             assert_eq!(sums(&world), "job 2.0 lost 2.0 day 2 items []");
         }
@@ -106,7 +106,7 @@ fn an_agent_that_said_what_it_cost_and_is_ended_then_has_cost_it() {
         run.signal(Signal::INT);
         let seen = run.seen(&world);
         assert_code(&seen, 130);
-        assert!(seen.stderr.contains("$0.75 lost in attempts that came to nothing"), "{seen}");
+        assert!(seen.stderr.contains("$0.75 spent on failed attempts"), "{seen}");
         assert_eq!(of_type(&world, "agent_usage").len(), 1);
         assert_eq!(sums(&world), "job 0.75 lost 0.75 day 0.75 items []");
     }

@@ -55,7 +55,7 @@ fn a_full_disk_leaves_whole_files_and_the_rest_comes_when_there_is_room() {
     if process::in_child().is_none() {
         let directory = tempfile::tempdir().unwrap();
         let name = "a_full_disk_leaves_whole_files_and_the_rest_comes_when_there_is_room";
-        let name = format!("dlq::tests::unwritable::{name}");
+        let name = format!("store::dlq::tests::unwritable::{name}");
         process::run_child(&name, "trap '' XFSZ; exec \"$@\"", &directory);
         return;
     }

@@ -14,10 +14,10 @@ use crate::{
     render::console::Console,
 };
 
-/// Agree to the replay of a dead letter
+/// Approve a replay
 ///
 /// The digest is what `prodigy dlq approvals` shows. If anything of what it stands for has
-/// changed since, the agreement is refused. It holds for one replay and for a while, which the
+/// changed since, the approval is refused. It holds for one replay and for a while, which the
 /// policy says. Who you are is what git's `user.email` says, or else the system: nobody has
 /// proved it, and the record says so. With `--sign` your key proves it.
 ///
@@ -47,8 +47,8 @@ pub(crate) fn run(
     let until = format_timestamp(approval.expires_at);
     if let ApprovalState::Pending { granted, needed } = answered.state {
         let missing = needed.saturating_sub(granted);
-        let people = if missing == 1 { "person" } else { "people" };
-        out.note(format_args!("\n{missing} more {people} must agree until {until}"));
+        let approvals = if missing == 1 { "approval" } else { "approvals" };
+        out.note(format_args!("\n{missing} more {approvals} needed until {until}"));
         out.note(format_args!("next: {program} dlq approvals {job}"));
     } else {
         let (asker, flag) = (&approval.requested_by, workflow_flag(entry, approval));

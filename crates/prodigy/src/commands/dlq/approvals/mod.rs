@@ -35,7 +35,7 @@ use crate::{
 /// The most of an item's data that is shown, in columns.
 const LONGEST: usize = 200;
 
-/// Show to which replays somebody has to agree, and to what exactly
+/// List pending approvals
 ///
 /// The digest stands for all that is shown, and for the item, the workflow and the policy. It is
 /// passed to `prodigy dlq approve` or `prodigy dlq reject`. `prodigy dlq show` shows the item and
@@ -85,12 +85,12 @@ pub(crate) fn run(
             out.line("")?;
         }
         asked.show(out)?;
-        out.line(format_args!("{:<10}{}", "next", asked.next_command(&program)))?;
+        out.line(format_args!("{:<13}{}", "next", asked.next_command(&program)))?;
     }
     if let Some(list) = list {
         list.end(&[("job_id", json!(letters.job))], out)?;
     } else if number == 0 {
-        out.note(format_args!("nobody was asked to agree to a replay of job `{}`", letters.job));
+        out.note(format_args!("no pending approvals in job `{}`", letters.job));
     }
     Ok(Exit::Success)
 }
@@ -130,7 +130,7 @@ impl<'a> ApprovalView<'a> {
             ("item", entry.item_id.to_string()),
             ("state", describe_approval_state(*state)),
             ("action", format!("{} (replay {})", action(&shown.action), entry.replays + 1)),
-            ("died of", format!("{}: {}", entry.reason_code, entry.reason)),
+            ("failed with", format!("{}: {}", entry.reason_code, entry.reason)),
             ("why", self.why.join("; ")),
             ("data", truncate(entry.item_data.get(), LONGEST)),
         ];
@@ -159,7 +159,7 @@ impl<'a> ApprovalView<'a> {
         facts.push(("until", format_timestamp(approval.expires_at)));
         facts.push(("digest", approval.digest.clone()));
         for (name, value) in facts {
-            out.line(format_args!("{name:<10}{}", one_line(&value)))?;
+            out.line(format_args!("{name:<13}{}", one_line(&value)))?;
         }
         Ok(())
     }
@@ -243,7 +243,7 @@ fn approval_state_label(state: ApprovalState) -> &'static str {
 fn describe_approval_state(state: ApprovalState) -> String {
     match state {
         ApprovalState::Pending { granted, needed } => {
-            format!("pending: {granted} of {needed} agreed")
+            format!("pending: {granted} of {needed} approvals")
         }
         ApprovalState::Granted => "granted: it can be replayed once".to_owned(),
         ApprovalState::SelfApproval => {

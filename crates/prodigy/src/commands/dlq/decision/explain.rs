@@ -72,7 +72,7 @@ pub(crate) fn explain_decision(
     }
     let mut facts = vec![
         ("item", format!("{} of job {}", entry.item_id, entry.job_id)),
-        ("died of", format!("{}: {}", entry.reason_code, entry.reason)),
+        ("failed with", format!("{}: {}", entry.reason_code, entry.reason)),
         ("verdict", format!("{}: {}", ruling.verdict.as_str(), describe_decision(ruling.verdict))),
     ];
     facts.extend(ruling.explain().into_iter().map(|why| ("because", why)));
@@ -80,7 +80,7 @@ pub(crate) fn explain_decision(
     facts.push(("policy", ruling.snapshot.to_owned()));
     facts.extend(next.map(|next| ("next", next)));
     for (name, value) in facts {
-        out.line(format_args!("{name:<12}{}", one_line(&value)))?;
+        out.line(format_args!("{name:<13}{}", one_line(&value)))?;
     }
     Ok(Exit::Success)
 }

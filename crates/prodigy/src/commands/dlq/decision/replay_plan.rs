@@ -127,9 +127,7 @@ impl ReplayPlan {
     /// Says that nothing is replayed.
     pub(crate) fn nothing_to_replay(&self, job: &JobId, out: &mut Console) -> Exit {
         if self.outcomes.is_empty() {
-            out.note(format_args!(
-                "nothing to replay: no open dead letter of job `{job}` is meant"
-            ));
+            out.note(format_args!("nothing to replay: no matching dead letters in job `{job}`"));
         } else if self.adopt.is_empty() {
             out.note("nothing was replayed");
         }
@@ -146,10 +144,10 @@ fn pending_approval_line(request: &PendingApproval) -> String {
             "{item} waits for somebody else to replay it: who agreed does not, until {until}"
         );
     }
-    let people = plural(*missing, "person").replace("persons", "people");
-    let group = group.as_ref().map(|group| format!(" of group `{group}`")).unwrap_or_default();
+    let approvals = plural(*missing, "approval");
+    let group = group.as_ref().map(|group| format!(" by `{group}`")).unwrap_or_default();
     let asked = if *is_kept { "still waits" } else { "waits" };
-    format!("{item} {asked} for {people}{group} to agree, until {until}")
+    format!("{item} {asked} for {approvals}{group}, until {until}")
 }
 
 /// Shows an entry that is replayed, and how it failed before.

@@ -16,7 +16,7 @@ const POLICY: &str = ".prodigy/replay-policy.yml";
 pub(super) const SCENARIOS: &[DrillScenario] = &[
     DrillScenario {
         name: "no-members",
-        about: "the group that has to agree has no members",
+        about: "the approver group has no members",
         play: no_members,
     },
     DrillScenario {

@@ -92,9 +92,9 @@ pub(super) fn run(_: &Cli, command: &DlqDrillArgs, out: &mut Console) -> Result<
         let document = json!({ "schema_version": VERSION, "ok": ok, "scenarios": documents });
         out.line(format_args!("{document:#}"))?;
     } else if failed == 0 {
-        out.note(format_args!("\n{}, all as they must be", plural(total, "scenario")));
+        out.note(format_args!("\n{}, all passed", plural(total, "scenario")));
     } else {
-        out.note(format_args!("\n{failed} of {} not as they must be", plural(total, "scenario")));
+        out.note(format_args!("\n{failed} of {} failed", plural(total, "scenario")));
         out.note("next: prodigy dlq drill SCENARIO --keep");
     }
     Ok(if failed == 0 { Exit::Success } else { Exit::Failure })

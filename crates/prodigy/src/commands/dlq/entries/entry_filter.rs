@@ -70,7 +70,7 @@ pub(crate) struct EntryFilterArgs {
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
 
-    /// Take only entries that died of this reason code (can be repeated)
+    /// Take only entries that failed with this reason code (can be repeated)
     #[arg(long = "reason", value_name = "CODE", value_delimiter = ',')]
     reasons: Vec<String>,
 

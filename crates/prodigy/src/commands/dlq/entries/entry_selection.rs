@@ -41,11 +41,11 @@ pub(crate) struct EntrySelectionArgs {
     #[arg(long, value_name = "N")]
     limit: Option<NonZeroUsize>,
 
-    /// Take this item although a person has to look at it first; needs `--reason` (can be repeated)
+    /// Take this item although it needs manual review; requires `--reason` (can be repeated)
     ///
     /// It stands for the decision of a person: it lifts a manual review, the limits and waits,
     /// and what may have been changed outside is changed again. It lifts no quarantine and no
-    /// need for somebody's agreement.
+    /// need for approval.
     #[arg(long, value_name = "ITEM", requires = "reason")]
     pub(crate) force: Vec<String>,
 }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use prodigy_engine::process::{HelperCommand, run_helper};
+use prodigy_engine::process::{ShortCommand, run_helper};
 use serde_json::Value;
 
 use crate::{error::error_chain, render::console::Console};
@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// If it fails, that is said, and nothing else: the exit code is about the dead letters.
 pub(crate) fn run_alert_hook(hook: &str, root: &Path, alerts: &Value, out: &mut Console) {
     let stdin = format!("{alerts}\n");
-    let call = HelperCommand {
+    let call = ShortCommand {
         program: "sh".as_ref(),
         args: &["-c".into(), hook.into()],
         cwd: root,

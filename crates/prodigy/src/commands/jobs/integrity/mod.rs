@@ -20,7 +20,7 @@ use crate::{
 /// The version of the document that `--json` prints.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Prove from its journal that a job is whole
+/// Verify a job's integrity
 ///
 /// Every record is read again and has to fit the ones before it; then the checkpoint,
 /// the stored workflow, the output of the steps and the merge have to be what the
@@ -52,8 +52,8 @@ pub(crate) fn run(args: &Cli, command: &VerifyArgs, out: &mut Console) -> Result
             out.line(format_args!("{word}  {} — {}", finding.check, finding.detail))?;
         }
         let verdict = match failed {
-            0 => "whole".to_owned(),
-            _ => format!("not whole: {failed} of {} checks failed", findings.len()),
+            0 => "intact".to_owned(),
+            _ => format!("not intact: {failed} of {} checks failed", findings.len()),
         };
         out.line(format_args!("job `{job}` is {verdict}"))?;
     }

@@ -158,10 +158,11 @@ fn empty_journal_error(job: &JobId) -> CliError {
 /// Says that no record is damaged, and whether the end is there.
 fn print_healthy(layout: &Layout, job: &JobId, out: &mut Console) -> Result<(), CliError> {
     let Some(ahead) = store_lost_end(layout, job)? else {
-        return out
-            .line(format_args!("the journal of job `{job}` is whole; there is nothing to repair"));
+        return out.line(format_args!(
+            "the journal of job `{job}` is intact; there is nothing to repair"
+        ));
     };
-    out.line(format_args!("every record of job `{job}` is whole, but its end is lost: {ahead}"))?;
+    out.line(format_args!("every record of job `{job}` is intact, but its end is lost: {ahead}"))?;
     next_accept(job, out);
     Ok(())
 }

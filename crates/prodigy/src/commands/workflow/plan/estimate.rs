@@ -158,7 +158,7 @@ impl RunHistory {
         let basis = self.basis();
         let is_open = extent.items.is_none() && !self.items.is_empty();
         let one = PlanSize { items: Some(1), at_once: 1, rounds: 0 };
-        let (extent, each) = if is_open { (&one, " for each item") } else { (extent, "") };
+        let (extent, each) = if is_open { (&one, " per item") } else { (extent, "") };
         let cost = self.cost(extent).map(|cost| between(cost, &format_usd));
         let cost = cost.unwrap_or_else(|| "unknown: agents did not say what they cost".to_owned());
         let mut lines = vec![format!("{cost}{each} ({basis})")];

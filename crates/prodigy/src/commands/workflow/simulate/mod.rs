@@ -21,7 +21,8 @@ use crate::{
 use workspace::RehearsalWorkspace;
 
 /// The closing message. A command can leave the copy, by an absolute path for example.
-const LAST: &str = "this was a rehearsal: prodigy changed nothing of yours; what commands did outside of the copy is done";
+const LAST: &str =
+    "this was a rehearsal: your repository is unchanged; commands may have had outside effects";
 
 /// Rehearse a workflow and its policies, without an agent and without a cost
 ///

@@ -34,7 +34,7 @@ const DRAIN: Duration = Duration::from_millis(300);
 
 /// A short program to run.
 #[derive(Clone, Copy, Debug)]
-pub struct HelperCommand<'a> {
+pub struct ShortCommand<'a> {
     /// The program, looked up in our own `PATH`.
     pub program: &'a OsStr,
     /// Its arguments.
@@ -51,7 +51,7 @@ pub struct HelperCommand<'a> {
 
 /// The result of a short program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HelperOutput {
+pub struct ShortCommandOutput {
     /// The exit code; a signal is 128 plus its number.
     pub status: i32,
     /// The standard output.
@@ -65,7 +65,7 @@ pub struct HelperOutput {
 /// This blocks, so async callers wrap it in `spawn_blocking`. The program gets a
 /// process group of its own, which is killed when the time is up. Whatever it
 /// leaves running in the background may go on, but is not waited for.
-pub fn run_helper(q: &HelperCommand<'_>) -> Result<HelperOutput, Error> {
+pub fn run_helper(q: &ShortCommand<'_>) -> Result<ShortCommandOutput, Error> {
     let program = q.program.to_string_lossy();
     let start = Instant::now();
     let mut child = spawn(q)
@@ -79,21 +79,21 @@ pub fn run_helper(q: &HelperCommand<'_>) -> Result<HelperOutput, Error> {
         }
     };
     match ended {
-        HelperEnd::Exited => {
+        ShortCommandEnd::Exited => {
             let status = child
                 .wait()
                 .map_err(|source| Error::Follow { program: program.into_owned(), source })?;
-            Ok(HelperOutput {
+            Ok(ShortCommandOutput {
                 status: code(status),
                 stdout: streams.stdout.bytes,
                 stderr: streams.stderr.bytes,
             })
         }
-        HelperEnd::TimedOut => {
+        ShortCommandEnd::TimedOut => {
             kill_group(&mut child);
             Err(Error::TimedOut { program: program.into_owned(), limit: q.timeout })
         }
-        HelperEnd::TooMuchOutput => {
+        ShortCommandEnd::TooMuchOutput => {
             kill_group(&mut child);
             Err(Error::TooMuchOutput { program: program.into_owned(), limit: OUTPUT_LIMIT })
         }
@@ -101,14 +101,14 @@ pub fn run_helper(q: &HelperCommand<'_>) -> Result<HelperOutput, Error> {
 }
 
 /// The reason why we stopped following a program.
-enum HelperEnd {
+enum ShortCommandEnd {
     Exited,
     TimedOut,
     TooMuchOutput,
 }
 
 /// Returns a program with its arguments, environment and streams.
-pub(crate) fn command(q: &HelperCommand<'_>) -> Command {
+pub(crate) fn command(q: &ShortCommand<'_>) -> Command {
     #[expect(clippy::disallowed_methods, reason = "this is one of the places that own a process")]
     let mut command = Command::new(q.program);
     command
@@ -127,7 +127,7 @@ pub(crate) fn command(q: &HelperCommand<'_>) -> Command {
     command
 }
 
-fn spawn(q: &HelperCommand<'_>) -> io::Result<Child> {
+fn spawn(q: &ShortCommand<'_>) -> io::Result<Child> {
     process_group::spawn(&mut command(q)).map_err(|error| {
         if error.kind() == io::ErrorKind::NotFound && !q.cwd.is_dir() {
             let message = format!("the directory `{}` does not exist", q.cwd.display());
@@ -141,9 +141,9 @@ fn spawn(q: &HelperCommand<'_>) -> io::Result<Child> {
 fn follow(
     child: &Child,
     streams: &mut StdioPipes,
-    q: &HelperCommand<'_>,
+    q: &ShortCommand<'_>,
     start: Instant,
-) -> io::Result<HelperEnd> {
+) -> io::Result<ShortCommandEnd> {
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     if let Some(stdin) = &streams.stdin {
         ioctl_fionbio(stdin, true)?;
@@ -154,10 +154,10 @@ fn follow(
         let limit = exited.map_or(q.timeout, |at| at.duration_since(start).saturating_add(DRAIN));
         let left = limit.saturating_sub(start.elapsed());
         if exited.is_some() && (streams.are_closed() || left.is_zero()) {
-            return Ok(HelperEnd::Exited);
+            return Ok(ShortCommandEnd::Exited);
         }
         if left.is_zero() {
-            return Ok(HelperEnd::TimedOut);
+            return Ok(ShortCommandEnd::TimedOut);
         }
         let [stdin, stdout, stderr, exit] =
             streams.wait(exited.is_none().then_some(&pidfd), left)?;
@@ -171,7 +171,7 @@ fn follow(
             streams.stderr.read()?;
         }
         if streams.stdout.bytes.len().max(streams.stderr.bytes.len()) > OUTPUT_LIMIT {
-            return Ok(HelperEnd::TooMuchOutput);
+            return Ok(ShortCommandEnd::TooMuchOutput);
         }
         if exit {
             exited = Some(Instant::now());
@@ -264,10 +264,10 @@ impl PipeBuffer {
 mod tests {
     use super::*;
 
-    fn sh(script: &str, stdin: &[u8], timeout: Duration) -> Result<HelperOutput, Error> {
+    fn sh(script: &str, stdin: &[u8], timeout: Duration) -> Result<ShortCommandOutput, Error> {
         let args = ["-c".into(), script.into()];
         let env = [("ADDED".into(), Some("added".into())), ("HOME".into(), None)];
-        run_helper(&HelperCommand {
+        run_helper(&ShortCommand {
             program: OsStr::new("sh"),
             args: &args,
             cwd: Path::new("/"),
@@ -284,7 +284,7 @@ mod tests {
         let output = sh("echo \"$ADDED${HOME-gone}\"; pwd >&2; exit 3", b"", LONG).unwrap();
         assert_eq!(
             output,
-            HelperOutput { status: 3, stdout: b"addedgone\n".into(), stderr: b"/\n".into() }
+            ShortCommandOutput { status: 3, stdout: b"addedgone\n".into(), stderr: b"/\n".into() }
         );
     }
 
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_and_a_missing_directory_are_told_apart() {
-        let q = HelperCommand {
+        let q = ShortCommand {
             program: OsStr::new("no-such-program"),
             args: &[],
             cwd: Path::new("/"),
@@ -344,12 +344,12 @@ mod tests {
             stdin: b"",
             timeout: LONG,
         };
-        let message = |q: &HelperCommand<'_>| {
+        let message = |q: &ShortCommand<'_>| {
             let error = run_helper(q).unwrap_err();
             format!("{error}: {}", std::error::Error::source(&error).unwrap())
         };
         insta::assert_snapshot!(message(&q), @"cannot start `no-such-program`: No such file or directory (os error 2)");
-        let q = HelperCommand { program: OsStr::new("sh"), cwd: Path::new("/no/such/place"), ..q };
+        let q = ShortCommand { program: OsStr::new("sh"), cwd: Path::new("/no/such/place"), ..q };
         insta::assert_snapshot!(message(&q), @"cannot start `sh`: the directory `/no/such/place` does not exist");
     }
 }
