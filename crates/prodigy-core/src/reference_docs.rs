@@ -393,9 +393,9 @@ mod tests {
         |---|---|---|---|
         | `step` | text |  | The step's path. |
         | `attempt` | whole number |  | Which try this was. |
-        | `failure` | [Failure](#failure) |  | Why it failed. |
-        | `then` | [AfterFailure](#afterfailure) |  | What follows: another try, the next step, or the end of the phase. |
-        | `duration_ms` | whole number |  | How long it took. |
+        | `failure` | [Failure](#failure) |  | The failure. |
+        | `then` | [StepFailureDecision](#stepfailuredecision) |  | The next act: another try, the next step, or the end of the phase. |
+        | `duration_ms` | whole number |  | The duration of the try. |
         | `log` | [LogRange](#logrange) | may be left out | Where its output stands in the log files. |
         ");
     }

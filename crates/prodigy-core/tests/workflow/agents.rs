@@ -68,9 +68,9 @@ steps: [{shell: a}]
     let shown: Vec<String> =
         workflow.agents.iter().map(|(name, agent)| format!("{name}: {}", row(agent))).collect();
     insta::assert_snapshot!(shown.join("\n"), @r#"
-    claude: ["node", "cli.js"] Some("~/.claude-work") ["--add-dir", "/data"] Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 }
+    claude: ["node", "cli.js"] Some("~/.claude-work") ["--add-dir", "/data"] TokenPrices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 }
       ["model", "fallback_model", "permission_mode", "allowed_tools", "disallowed_tools", "max_turns", "max_budget_usd", "system_prompt"] Some("You work on ${workflow.name}.") Some(AgentOptions { model: Some("opus"), fallback_model: Some("sonnet"), permission_mode: Some(Plan), allowed_tools: Some(["Read", "Bash(git add *)"]), disallowed_tools: Some(["WebFetch"]), max_turns: Some(5), max_budget_usd: Some(1.5), system_prompt: None, output_schema: None, is_judge: false, given: [] })
-    codex: ["codex"] ReadOnly {"a.b": Array [Number(1), Bool(true)], "model_reasoning_effort": String("high")} ["--oss"] Prices { input: 1.25, output: 10.0, cache_read: 1.25, cache_write: 1.25 }
+    codex: ["codex"] ReadOnly {"a.b": Array [Number(1), Bool(true)], "model_reasoning_effort": String("high")} ["--oss"] TokenPrices { input: 1.25, output: 10.0, cache_read: 1.25, cache_write: 1.25 }
       ["model", "system_prompt"] Some("Be brief.") Some(AgentOptions { model: Some("gpt"), fallback_model: None, permission_mode: None, allowed_tools: None, disallowed_tools: None, max_turns: None, max_budget_usd: None, system_prompt: None, output_schema: None, is_judge: false, given: [] })
     local: CommandAgent { command: ["my-agent"], prompt: Stdin, exit_codes: {2: Success, 75: Failure(RateLimited)}, result_file: Some("out/answer.md") }
     other: ["codex"] WorkspaceWrite {} []

@@ -292,7 +292,7 @@ error_policy:
             },
         ),
         retry: Some(
-            Retry {
+            RetryPolicy {
                 attempts: 4,
                 backoff: Fixed {
                     delay: 2s,

@@ -135,102 +135,102 @@ steps: [{claude: a}, {agent: {use: local, prompt: b}}, {claude: c}]
     );
     let needed: Vec<_> = workflow.required_agents().into_keys().collect();
     insta::assert_snapshot!(format!("{needed:?}\n{:#?}", workflow.agents), @r#"
-        ["claude", "local"]
-        {
-            "claude": Simulated(
-                SimulatedAgent {
-                    seed: 7,
-                    rules: [
-                        SimulatedRule {
-                            when: SimulatedWhen {
-                                prompt: Some(
-                                    "^/fix (.*)",
-                                ),
-                                item: None,
-                                step: None,
-                                attempt: None,
-                            },
-                            work: SimulatedWork {
-                                answer: Some(
-                                    "done",
-                                ),
-                                result: None,
-                                delay_ms: 50,
-                                jitter_ms: 0,
-                                edits: [
-                                    SimulatedEdit {
-                                        path: "a.txt",
-                                        content: "hello",
-                                        append: true,
-                                    },
-                                ],
-                                commit: Some(
-                                    "Fix it",
-                                ),
-                                cost_usd: 0.5,
-                                tokens: Usage {
-                                    input_tokens: 0,
-                                    output_tokens: 0,
-                                    cache_read_tokens: 0,
-                                    cache_write_tokens: 0,
-                                },
-                                turns: 1,
-                                model: None,
-                            },
-                            trouble: Some(
-                                SimulatedTrouble {
-                                    fault: Crash,
-                                    probability: 0.5,
-                                    times: Some(
-                                        2,
-                                    ),
-                                    reset: AfterMs(
-                                        60000,
-                                    ),
-                                    megabytes: 16,
-                                },
+    ["claude", "local"]
+    {
+        "claude": Simulated(
+            SimulatedAgent {
+                seed: 7,
+                rules: [
+                    SimulatedRule {
+                        when: SimulatedWhen {
+                            prompt: Some(
+                                "^/fix (.*)",
                             ),
+                            item: None,
+                            step: None,
+                            attempt: None,
                         },
-                    ],
-                    options: AgentOptions {
-                        model: None,
-                        fallback_model: None,
-                        permission_mode: None,
-                        allowed_tools: None,
-                        disallowed_tools: None,
-                        max_turns: None,
-                        max_budget_usd: None,
-                        system_prompt: None,
-                        output_schema: None,
-                        is_judge: false,
-                        given: [],
+                        work: SimulatedWork {
+                            answer: Some(
+                                "done",
+                            ),
+                            result: None,
+                            delay_ms: 50,
+                            jitter_ms: 0,
+                            edits: [
+                                SimulatedEdit {
+                                    path: "a.txt",
+                                    content: "hello",
+                                    append: true,
+                                },
+                            ],
+                            commit: Some(
+                                "Fix it",
+                            ),
+                            cost_usd: 0.5,
+                            tokens: TokenUsage {
+                                input_tokens: 0,
+                                output_tokens: 0,
+                                cache_read_tokens: 0,
+                                cache_write_tokens: 0,
+                            },
+                            turns: 1,
+                            model: None,
+                        },
+                        trouble: Some(
+                            SimulatedTrouble {
+                                fault: Crash,
+                                probability: 0.5,
+                                times: Some(
+                                    2,
+                                ),
+                                reset: AfterMs(
+                                    60000,
+                                ),
+                                megabytes: 16,
+                            },
+                        ),
                     },
-                    otherwise: None,
+                ],
+                options: AgentOptions {
+                    model: None,
+                    fallback_model: None,
+                    permission_mode: None,
+                    allowed_tools: None,
+                    disallowed_tools: None,
+                    max_turns: None,
+                    max_budget_usd: None,
+                    system_prompt: None,
+                    output_schema: None,
+                    is_judge: false,
+                    given: [],
                 },
-            ),
-            "local": Command(
-                CommandAgent {
-                    command: [
-                        "my-agent",
-                        "--quiet",
-                    ],
-                    prompt: Argument,
-                    exit_codes: {},
-                    result_file: None,
-                },
-            ),
-            "short": Command(
-                CommandAgent {
-                    command: [
-                        "my-agent",
-                    ],
-                    prompt: Stdin,
-                    exit_codes: {},
-                    result_file: None,
-                },
-            ),
-        }
-        "#);
+                otherwise: None,
+            },
+        ),
+        "local": Command(
+            CommandAgent {
+                command: [
+                    "my-agent",
+                    "--quiet",
+                ],
+                prompt: Argument,
+                exit_codes: {},
+                result_file: None,
+            },
+        ),
+        "short": Command(
+            CommandAgent {
+                command: [
+                    "my-agent",
+                ],
+                prompt: Stdin,
+                exit_codes: {},
+                result_file: None,
+            },
+        ),
+    }
+    "#);
 }
 
 #[test]

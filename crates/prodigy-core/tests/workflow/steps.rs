@@ -118,17 +118,17 @@ fn a_retry_takes_a_name_or_a_full_backoff() {
 - {shell: f, retry: {backoff: {type: fibonacci}, retry_on: [timeout, agent_crashed]}}
 "), @"
     shell: a
-      retry: Retry { attempts: 3, backoff: Exponential { initial: 1s, multiplier: 2.0 }, max_delay: None, jitter: false, retry_on: [] }
+      retry: RetryPolicy { attempts: 3, backoff: Exponential { initial: 1s, multiplier: 2.0 }, max_delay: None, jitter: false, retry_on: [] }
     shell: b
-      retry: Retry { attempts: 5, backoff: Fixed { delay: 2s }, max_delay: Some(60s), jitter: true, retry_on: [] }
+      retry: RetryPolicy { attempts: 5, backoff: Fixed { delay: 2s }, max_delay: Some(60s), jitter: true, retry_on: [] }
     shell: c
-      retry: Retry { attempts: 3, backoff: Linear { initial: 1s, increment: 1s }, max_delay: None, jitter: false, retry_on: [] }
+      retry: RetryPolicy { attempts: 3, backoff: Linear { initial: 1s, increment: 1s }, max_delay: None, jitter: false, retry_on: [] }
     shell: d
-      retry: Retry { attempts: 3, backoff: Linear { initial: 1s, increment: 500ms }, max_delay: None, jitter: false, retry_on: [] }
+      retry: RetryPolicy { attempts: 3, backoff: Linear { initial: 1s, increment: 500ms }, max_delay: None, jitter: false, retry_on: [] }
     shell: e
-      retry: Retry { attempts: 3, backoff: Exponential { initial: 3s, multiplier: 2.0 }, max_delay: None, jitter: false, retry_on: [] }
+      retry: RetryPolicy { attempts: 3, backoff: Exponential { initial: 3s, multiplier: 2.0 }, max_delay: None, jitter: false, retry_on: [] }
     shell: f
-      retry: Retry { attempts: 3, backoff: Fibonacci { initial: 1s }, max_delay: None, jitter: false, retry_on: [Timeout, AgentCrashed] }
+      retry: RetryPolicy { attempts: 3, backoff: Fibonacci { initial: 1s }, max_delay: None, jitter: false, retry_on: [Timeout, AgentCrashed] }
     ");
 }
 

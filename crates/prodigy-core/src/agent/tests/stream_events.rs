@@ -39,13 +39,13 @@ fn claude_tells_what_it_does() {
     insta::assert_snapshot!(told("claude/two-tools-one-fails"), @r#"
     Session { id: "2960fe45-59f5-4191-8833-2c351a5c75b8", model: Some("claude-opus-5-5"), cwd: Some("/home/ann/repo"), permission_mode: Some("bypassPermissions") }
     Spoke { text: "Two at once." }
-    Usage(Usage { input_tokens: 100, output_tokens: 1, cache_read_tokens: 900, cache_write_tokens: 40 })
+    Usage(TokenUsage { input_tokens: 100, output_tokens: 1, cache_read_tokens: 900, cache_write_tokens: 40 })
     Tool { name: "Bash", about: "echo one" }
     Tool { name: "Bash", about: "ls /does-not-exist" }
     ToolFailed { text: "Exit code 2\nls: cannot access '/does-not-exist': No such file or directory" }
     Spoke { text: "done" }
-    Usage(Usage { input_tokens: 200, output_tokens: 2, cache_read_tokens: 1800, cache_write_tokens: 80 })
-    Usage(Usage { input_tokens: 200, output_tokens: 40, cache_read_tokens: 1800, cache_write_tokens: 80 })
+    Usage(TokenUsage { input_tokens: 200, output_tokens: 2, cache_read_tokens: 1800, cache_write_tokens: 80 })
+    Usage(TokenUsage { input_tokens: 200, output_tokens: 40, cache_read_tokens: 1800, cache_write_tokens: 80 })
     Ended
     "#);
 }
@@ -56,14 +56,14 @@ fn claude_tells_of_limits_and_retries() {
     insta::assert_snapshot!(names.map(told).join("\n--\n"), @r#"
     Session { id: "46ea8726-df4b-4ad3-80bf-9c723f283ab3", model: Some("claude-sonnet-5-5"), cwd: Some("/home/ann/repo"), permission_mode: Some("bypassPermissions") }
     Spoke { text: "done" }
-    Usage(Usage { input_tokens: 100, output_tokens: 1, cache_read_tokens: 900, cache_write_tokens: 40 })
+    Usage(TokenUsage { input_tokens: 100, output_tokens: 1, cache_read_tokens: 900, cache_write_tokens: 40 })
     Utilization { window: "five_hour", share: 0.91, resets_at: Some(2026-11-16T10:00:00Z) }
     Utilization { window: "seven_day", share: 0.4, resets_at: Some(2026-11-17T09:00:00Z) }
-    Usage(Usage { input_tokens: 100, output_tokens: 20, cache_read_tokens: 900, cache_write_tokens: 40 })
+    Usage(TokenUsage { input_tokens: 100, output_tokens: 20, cache_read_tokens: 900, cache_write_tokens: 40 })
     Ended
     --
     Session { id: "eb68c840-0001-4af2-afd4-0a871d91f2f4", model: Some("claude-sonnet-5-5"), cwd: Some("/home/ann/repo"), permission_mode: Some("bypassPermissions") }
-    Limit(Limit { kind: Usage, resets_at: Some(2026-11-16T11:00:00Z), window: Some("five_hour"), message: "the account's limit `five_hour` is reached" })
+    Limit(QuotaLimit { kind: Usage, resets_at: Some(2026-11-16T11:00:00Z), window: Some("five_hour"), message: "the account's limit `five_hour` is reached" })
     Spoke { text: "You've hit your 5-hour limit · resets 6am (America/New_York)" }
     Ended
     --
@@ -95,13 +95,13 @@ fn codex_tells_what_it_does() {
     Spoke { text: "I will make the change." }
     Tool { name: "command_execution", about: "echo done > agent.txt && git add -A && git commit -qm 'agent work'" }
     Spoke { text: "done" }
-    Usage(Usage { input_tokens: 280, output_tokens: 40, cache_read_tokens: 1800, cache_write_tokens: 0 })
+    Usage(TokenUsage { input_tokens: 280, output_tokens: 40, cache_read_tokens: 1800, cache_write_tokens: 0 })
     Ended
     --
     Session { id: "01a1e3ae-8382-7430-8d2f-403a9cafe254", model: None, cwd: None, permission_mode: None }
     Tool { name: "file_change", about: "add /home/ann/repo/note.txt" }
     Spoke { text: "done" }
-    Usage(Usage { input_tokens: 280, output_tokens: 40, cache_read_tokens: 1800, cache_write_tokens: 0 })
+    Usage(TokenUsage { input_tokens: 280, output_tokens: 40, cache_read_tokens: 1800, cache_write_tokens: 0 })
     Ended
     --
     Session { id: "01a1e3af-52bb-73b1-a910-71cefc206c29", model: None, cwd: None, permission_mode: None }

@@ -230,12 +230,12 @@ fn a_replay_that_fails_opens_the_entry_again_and_one_that_succeeds_resolves_it()
     events.push(merged());
     let resolved = entry(&events).unwrap();
     insta::assert_snapshot!(brief(&resolved), @r#"
-        resolved map.2 timeout: it took longer than 10m | 3 attempts, 2 replays, revision 7, 00:00 to 00:11, seq 12
-          1 00:01 command_failed: exit code 2 (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 1 by agent-1; step 2: shell: make]
-          2 00:06 command_failed: exit code 4 (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 2 by agent-1; step 2: shell: make]
-          left WorktreeArtifacts { worktree_path: Some("/worktrees/agent-1"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("none"), patch_file: None, commits: Some(0), error_logs: None, preserved: false }
-          closed Closed { at: 2026-01-02T03:00:11Z, reason: None, by: None }
-        "#);
+    resolved map.2 timeout: it took longer than 10m | 3 attempts, 2 replays, revision 7, 00:00 to 00:11, seq 12
+      1 00:01 command_failed: exit code 2 (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 1 by agent-1; step 2: shell: make]
+      2 00:06 command_failed: exit code 4 (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 2 by agent-1; step 2: shell: make]
+      left WorktreeArtifacts { worktree_path: Some("/worktrees/agent-1"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("none"), patch_file: None, commits: Some(0), error_logs: None, preserved: false }
+      closed EntryClosure { at: 2026-01-02T03:00:11Z, reason: None, by: None }
+    "#);
     assert!(!resolved.reprocess_eligible && resolved.replay_status == ReplayStatus::Closed);
 }
 
@@ -244,11 +244,11 @@ fn an_entry_that_was_dropped_stays_and_one_that_was_cleared_does_not() {
     let mut events =
         vec![started(1, 1), failed(1, "x"), died(1, "command_failed", "x"), removed("dropped")];
     insta::assert_snapshot!(brief(&entry(&events).unwrap()), @r#"
-        dropped map.2 command_failed: x | 1 attempts, 0 replays, revision 2, 00:00 to 00:01, seq 4
-          1 00:01 command_failed: x (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 1 by agent-1; step 2: shell: make]
-          left WorktreeArtifacts { worktree_path: Some("/worktrees/agent-1"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("none"), patch_file: None, commits: Some(0), error_logs: Some("make: no rule"), preserved: false }
-          closed Closed { at: 2026-01-02T03:00:03Z, reason: Some("done by hand"), by: Some("ann") }
-        "#);
+    dropped map.2 command_failed: x | 1 attempts, 0 replays, revision 2, 00:00 to 00:01, seq 4
+      1 00:01 command_failed: x (shell: make) agent-1 900ms $0.5 [processing item-3; attempt 1 by agent-1; step 2: shell: make]
+      left WorktreeArtifacts { worktree_path: Some("/worktrees/agent-1"), branch_name: Some("prodigy/job-1/item-3"), uncommitted_changes: Some("none"), patch_file: None, commits: Some(0), error_logs: Some("make: no rule"), preserved: false }
+      closed EntryClosure { at: 2026-01-02T03:00:03Z, reason: Some("done by hand"), by: Some("ann") }
+    "#);
     events.push(removed("cleared"));
     assert!(entry(&events).is_none());
     assert!(letter(&events).is_cleared());

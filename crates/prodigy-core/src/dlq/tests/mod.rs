@@ -403,10 +403,10 @@ fn what_is_no_dead_letter_is_named() {
     ];
     let errors = bad.map(|value| read(&value).unwrap_err().to_string());
     insta::assert_snapshot!(errors.join("\n"), @"
-        it is not a dead letter: invalid length 0, expected struct Older with 23 elements at line 1 column 2
-        it is not a dead letter: it names no item
-        it is not a dead letter: `../x` is not a usable name: use letters, digits, `.`, `_` and `-`, start with a letter or digit, at most 120 characters at line 1 column 17
-        it is not a dead letter: it does not say why the item failed
-        it is not a dead letter: it does not say when the item failed
-        ");
+    it is not a dead letter: invalid length 0, expected struct LegacyEntry with 23 elements at line 1 column 2
+    it is not a dead letter: it names no item
+    it is not a dead letter: `../x` is not a usable name: use letters, digits, `.`, `_` and `-`, start with a letter or digit, at most 120 characters at line 1 column 17
+    it is not a dead letter: it does not say why the item failed
+    it is not a dead letter: it does not say when the item failed
+    ");
 }

@@ -458,7 +458,7 @@ mod tests {
         }
         summary.started = None;
         insta::assert_debug_snapshot!(summary, @r#"
-        Summary {
+        JobSummary {
             started: None,
             started_at: Some(
                 2026-08-24T10:15:00Z,
@@ -477,11 +477,11 @@ mod tests {
             ),
             items: None,
             resumed: 2,
-            costs: Costs {
+            costs: CostSummary {
                 cost_usd: 0.125,
                 estimated_usd: 0.0,
                 estimated: 0,
-                tokens: Usage {
+                tokens: TokenUsage {
                     input_tokens: 0,
                     output_tokens: 0,
                     cache_read_tokens: 0,
@@ -491,14 +491,14 @@ mod tests {
                 untold: 0,
                 lost_usd: 0.125,
                 items: {},
-                step: Open {
+                step: PendingCost {
                     cost_usd: 0.0,
                     kept_usd: 0.0,
                     is_merging: false,
                 },
                 is_over: false,
             },
-            warnings: Warnings {
+            warnings: AgentWarnings {
                 in_all: 0,
                 items: {},
                 first: [],

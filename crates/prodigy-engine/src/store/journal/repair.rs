@@ -288,10 +288,10 @@ mod tests {
         let before = home.files();
         let health = inspect_journal(&home.layout, &home.job).unwrap();
         insta::assert_snapshot!(home.show(format!("{health:#?}")), @r#"
-        Health {
+        JournalHealth {
             records: 2,
             damage: Some(
-                Damage {
+                JournalDamage {
                     path: "$HOME/events/repo/job-1/events-20260102T030405Z_000002.jsonl",
                     line: 1,
                     offset: 0,

@@ -105,12 +105,12 @@ fn dead_letters_that_say_something_else_than_the_journal_are_noticed() {
         compared(&[&letter], &DIED)
     };
     assert_eq!(compared(&[&letter], &DIED), "fine");
-    insta::assert_snapshot!(compared(&[], &DIED), @r#"the entry of a is None instead of Some("open"): Life { stage: Dead, deaths: 1, replays: 0, attempts: {1}, failures: [1], failed: {1}, reason: "command_failed", at_work: None }"#);
+    insta::assert_snapshot!(compared(&[], &DIED), @r#"the entry of a is None instead of Some("open"): DlqItemHistory { stage: Dead, deaths: 1, replays: 0, attempts: {1}, failures: [1], failed: {1}, reason: "command_failed", at_work: None }"#);
     insta::assert_snapshot!(compared(&[&letter, &letter], &DIED), @"a has two entries");
-    insta::assert_snapshot!(compared(&[&letter], &["agent_started a 1"]), @r#"the entry of a is Some("open") instead of None: Life { stage: Waiting, deaths: 0, replays: 0, attempts: {1}, failures: [], failed: {}, reason: "", at_work: Some(1) }"#);
+    insta::assert_snapshot!(compared(&[&letter], &["agent_started a 1"]), @r#"the entry of a is Some("open") instead of None: DlqItemHistory { stage: Waiting, deaths: 0, replays: 0, attempts: {1}, failures: [], failed: {}, reason: "", at_work: Some(1) }"#);
     insta::assert_snapshot!(compared(&[&letter], &["job_started"]), @r#"entries of unknown items: ["a"]"#);
-    insta::assert_snapshot!(with("status", "resolved".into()), @r#"the entry of a is Some("resolved") instead of Some("open"): Life { stage: Dead, deaths: 1, replays: 0, attempts: {1}, failures: [1], failed: {1}, reason: "command_failed", at_work: None }"#);
-    insta::assert_snapshot!(with("failure_history", json!([])), @r#"a: Entry { status: "open", is_refused: false, history: [], replays: 0 } does not have what happened: Life { stage: Dead, deaths: 1, replays: 0, attempts: {1}, failures: [1], failed: {1}, reason: "command_failed", at_work: None }"#);
-    insta::assert_snapshot!(with("replays", 1.into()), @r#"a: Entry { status: "open", is_refused: false, history: [1], replays: 1 } does not have what happened: Life { stage: Dead, deaths: 1, replays: 0, attempts: {1}, failures: [1], failed: {1}, reason: "command_failed", at_work: None }"#);
-    insta::assert_snapshot!(with("reprocess_eligible", false.into()), @r#"a: Entry { status: "open", is_refused: true, history: [1], replays: 0 } is not replayed as it should be: Life { stage: Dead, deaths: 1, replays: 0, attempts: {1}, failures: [1], failed: {1}, reason: "command_failed", at_work: None }"#);
+    insta::assert_snapshot!(with("status", "resolved".into()), @r#"the entry of a is Some("resolved") instead of Some("open"): DlqItemHistory { stage: Dead, deaths: 1, replays: 0, attempts: {1}, failures: [1], failed: {1}, reason: "command_failed", at_work: None }"#);
+    insta::assert_snapshot!(with("failure_history", json!([])), @r#"a: EntrySnapshot { status: "open", is_refused: false, history: [], replays: 0 } does not have what happened: DlqItemHistory { stage: Dead, deaths: 1, replays: 0, attempts: {1}, failures: [1], failed: {1}, reason: "command_failed", at_work: None }"#);
+    insta::assert_snapshot!(with("replays", 1.into()), @r#"a: EntrySnapshot { status: "open", is_refused: false, history: [1], replays: 1 } does not have what happened: DlqItemHistory { stage: Dead, deaths: 1, replays: 0, attempts: {1}, failures: [1], failed: {1}, reason: "command_failed", at_work: None }"#);
+    insta::assert_snapshot!(with("reprocess_eligible", false.into()), @r#"a: EntrySnapshot { status: "open", is_refused: true, history: [1], replays: 0 } is not replayed as it should be: DlqItemHistory { stage: Dead, deaths: 1, replays: 0, attempts: {1}, failures: [1], failed: {1}, reason: "command_failed", at_work: None }"#);
 }

@@ -168,12 +168,12 @@ mod tests {
             "fine"
         );
         assert_eq!(with(&[]), "item-001 is not in the journal");
-        insta::assert_snapshot!(with(&success[..2]), @"item-001: not accounted for exactly once: Fate { queued: 1, completed: 1, merged: 0, dead: 0, skipped: 0, failed: 0, is_poison: false }");
-        insta::assert_snapshot!(with(&[&success[..], &success[1..2]].concat()), @"item-001: not accounted for exactly once: Fate { queued: 1, completed: 2, merged: 1, dead: 0, skipped: 0, failed: 0, is_poison: false }");
+        insta::assert_snapshot!(with(&success[..2]), @"item-001: not accounted for exactly once: MapItemHistory { queued: 1, completed: 1, merged: 0, dead: 0, skipped: 0, failed: 0, is_poison: false }");
+        insta::assert_snapshot!(with(&[&success[..], &success[1..2]].concat()), @"item-001: not accounted for exactly once: MapItemHistory { queued: 1, completed: 2, merged: 1, dead: 0, skipped: 0, failed: 0, is_poison: false }");
         insta::assert_snapshot!(
-            with(&["item_queued item-001", "item_dead_lettered item-001 command_failed"]), @"item-001: dead-lettered although it works: Fate { queued: 1, completed: 0, merged: 0, dead: 1, skipped: 0, failed: 0, is_poison: false }");
+            with(&["item_queued item-001", "item_dead_lettered item-001 command_failed"]), @"item-001: dead-lettered although it works: MapItemHistory { queued: 1, completed: 0, merged: 0, dead: 1, skipped: 0, failed: 0, is_poison: false }");
         insta::assert_snapshot!(with(&[&success[..], &["item_queued item-002"]].concat()), @r#"items that nobody asked for: ["item-002"]"#);
-        insta::assert_snapshot!(with(&[&success[..], &["agent_failed item-001 command_failed"]].concat()), @"item-001: failed although it works: Fate { queued: 1, completed: 1, merged: 1, dead: 0, skipped: 0, failed: 1, is_poison: false }");
+        insta::assert_snapshot!(with(&[&success[..], &["agent_failed item-001 command_failed"]].concat()), @"item-001: failed although it works: MapItemHistory { queued: 1, completed: 1, merged: 1, dead: 0, skipped: 0, failed: 1, is_poison: false }");
         assert_eq!(said(&success), "the job was completed 0 and merged 0 times");
     }
 }

@@ -88,12 +88,12 @@ fn what_is_lost_or_there_twice_is_noticed() {
     insta::assert_snapshot!(instead("'first %s\\nsecond", "'first %s\\nfirst %s\\nsecond"), @r#"`own/1.txt` of item-001 in `main` is Some("first 1\nfirst 1\nsecond \n") instead of Some("first 1\nsecond 1\n")"#);
     insta::assert_snapshot!(
         instead("    echo \"end", "    git commit --quiet --allow-empty --message 'work on 4'\n    echo \"end"), @"`main` has 6 commits of item-004");
-    insta::assert_snapshot!(instead("if [ \"$2\" = never ]; then", "if [ \"$1\" = 1 ]; then"), @"item-001: dead-lettered although it works: Fate { queued: 1, completed: 0, merged: 0, dead: 1, skipped: 0, failed: 0, is_poison: false }");
+    insta::assert_snapshot!(instead("if [ \"$2\" = never ]; then", "if [ \"$1\" = 1 ]; then"), @"item-001: dead-lettered although it works: MapItemHistory { queued: 1, completed: 0, merged: 0, dead: 1, skipped: 0, failed: 0, is_poison: false }");
     insta::assert_snapshot!(instead("    record worktree_preserved", "    : record"), @"item-005 failed and nothing says what it left");
     insta::assert_snapshot!(instead("    record work_kept", "    : record"), @"item-006 left `own/6.left` and nothing says where it is");
     insta::assert_snapshot!(instead("    git update-ref", "    : git update-ref"), @"what item-006 left is lost: `own/6.left` in `refs/prodigy/crash-1/kept/item-006` is None");
     insta::assert_snapshot!(instead("\"left $1\"", "\"right $1\""), @r#"what item-006 left is lost: `own/6.left` in `refs/prodigy/crash-1/kept/item-006` is Some("right 6\n")"#);
-    insta::assert_snapshot!(instead("return; fi", "fi"), @"item-005: not accounted for exactly once: Fate { queued: 1, completed: 1, merged: 1, dead: 1, skipped: 0, failed: 0, is_poison: false }");
+    insta::assert_snapshot!(instead("return; fi", "fi"), @"item-005: not accounted for exactly once: MapItemHistory { queued: 1, completed: 1, merged: 1, dead: 1, skipped: 0, failed: 0, is_poison: false }");
     insta::assert_snapshot!(instead("echo \"$good of", "echo \"0 of"), @r#"`reduce` left "0 of 8\n" in 1 commits instead of "5 of 8\n""#);
     insta::assert_snapshot!(instead("record job_completed", ""), @"the job was completed 0 and merged 1 times");
     insta::assert_snapshot!(
@@ -172,7 +172,7 @@ fn a_large_job_may_leave_only_its_own_branch() {
     assert_eq!(changed.split(':').next(), Some("the user's checkout changed"));
     insta::assert_snapshot!(scaled("\\`git merge", "\\`git nothing"), @"no command to merge was printed");
     insta::assert_snapshot!(
-        scaled("record agent_completed \"$id\"", "[ $1 = 3 ] || record agent_completed \"$id\""), @"item-003: not accounted for exactly once: Fate { queued: 1, completed: 0, merged: 1, dead: 0, skipped: 0, failed: 0, is_poison: false }");
+        scaled("record agent_completed \"$id\"", "[ $1 = 3 ] || record agent_completed \"$id\""), @"item-003: not accounted for exactly once: MapItemHistory { queued: 1, completed: 0, merged: 1, dead: 0, skipped: 0, failed: 0, is_poison: false }");
     insta::assert_snapshot!(
         scaled("record job_started", "record job_started; for i in a b c; do echo \"start $i 1\" >> \"$LEDGER/ledger\"; done"), @"4 items were at work at once, not 2");
 }

@@ -70,18 +70,18 @@ fn open_entries_can_be_dropped_and_stay_to_be_read() {
         ");
     let entry = world.queue().entry(&world.item(1)).unwrap().unwrap();
     insta::assert_debug_snapshot!(entry.closed, @r#"
-        Some(
-            Closed {
-                at: 2026-01-02T03:05:45Z,
-                reason: Some(
-                    "done by hand",
-                ),
-                by: Some(
-                    "ann",
-                ),
-            },
-        )
-        "#);
+    Some(
+        EntryClosure {
+            at: 2026-01-02T03:05:45Z,
+            reason: Some(
+                "done by hand",
+            ),
+            by: Some(
+                "ann",
+            ),
+        },
+    )
+    "#);
     assert_eq!(take(&world, &DeadLetterAction::Drop), []);
 }
 
@@ -149,35 +149,35 @@ fn what_is_wrong_with_the_files_is_found_and_put_right() {
 
     let report = check(false);
     insta::assert_snapshot!(world.show(&format!("{report:#?}")), @r#"
-        Report {
-            entries: 3,
-            missing: [
-                ItemId(
-                    "item-001",
-                ),
-            ],
-            damaged: [
-                (
-                    "$HOME/dlq/repo/job-1/mapreduce/dlq/job-1/items/item-002.json",
-                    "`$HOME/dlq/repo/job-1/mapreduce/dlq/job-1/items/item-002.json` cannot be used: it was changed since it was written",
-                ),
-            ],
-            stale: [
-                ItemId(
-                    "item-003",
-                ),
-            ],
-            foreign: [
-                "$HOME/dlq/repo/job-1/mapreduce/dlq/job-1/items/item-9.json",
-            ],
-            unlisted: [
-                ItemId(
-                    "item-003",
-                ),
-            ],
-            repaired: false,
-        }
-        "#);
+    FsckReport {
+        entries: 3,
+        missing: [
+            ItemId(
+                "item-001",
+            ),
+        ],
+        damaged: [
+            (
+                "$HOME/dlq/repo/job-1/mapreduce/dlq/job-1/items/item-002.json",
+                "`$HOME/dlq/repo/job-1/mapreduce/dlq/job-1/items/item-002.json` cannot be used: it was changed since it was written",
+            ),
+        ],
+        stale: [
+            ItemId(
+                "item-003",
+            ),
+        ],
+        foreign: [
+            "$HOME/dlq/repo/job-1/mapreduce/dlq/job-1/items/item-9.json",
+        ],
+        unlisted: [
+            ItemId(
+                "item-003",
+            ),
+        ],
+        repaired: false,
+    }
+    "#);
     assert_eq!(check(false), report);
     assert_eq!(check(true), FsckReport { repaired: true, ..report });
     let now = check(false);
