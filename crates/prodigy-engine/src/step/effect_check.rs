@@ -1,5 +1,15 @@
 //! Scripts that check or compensate an effect.
 
+use std::time::Duration;
+
+use prodigy_core::{
+    effect::{Effect, EffectFinding},
+    failure::{Failure, ReasonCode},
+    template::Script,
+    vars::Vars,
+    workflow::{Step, StepAddress},
+};
+
 use super::{
     StepContext,
     action::{StepAttempt, bind_script, launch_script, prepare_launch},
@@ -8,14 +18,6 @@ use super::{
     runner::cancelled_failure,
 };
 use crate::process::ProcessStatus;
-use prodigy_core::{
-    effect::{Effect, EffectFinding},
-    failure::{Failure, ReasonCode},
-    template::Script,
-    vars::Vars,
-    workflow::{Step, StepAddress},
-};
-use std::time::Duration;
 
 /// The longest that a check may take, if its step has no limit.
 pub(crate) const CHECK_LIMIT: Duration = Duration::from_secs(300);

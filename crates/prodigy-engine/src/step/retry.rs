@@ -1,18 +1,20 @@
 //! Retries of a single step.
 
-use super::{
-    StepContext, StepScope,
-    output::{ActionFailure, ActionOutput},
-    runner::{StepTask, cancelled_failure, is_safe_to_retry, run_once},
-    step_events::{emit_failed, emit_started},
-};
+use std::time::Instant;
+
 use prodigy_core::{
     event::StepFailureDecision,
     failure::{Failure, ReasonCode},
     policy::RetryPolicy,
     workflow::StepAction,
 };
-use std::time::Instant;
+
+use super::{
+    StepContext, StepScope,
+    output::{ActionFailure, ActionOutput},
+    runner::{StepTask, cancelled_failure, is_safe_to_retry, run_once},
+    step_events::{emit_failed, emit_started},
+};
 
 /// Tries the step as often as its `retry` allows; without one, only where a provider has no room.
 pub(crate) async fn run_with_retries(
