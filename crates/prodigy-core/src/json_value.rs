@@ -1,4 +1,4 @@
-//! The one form of a JSON value that is hashed: no blanks, names in order.
+//! JSON values: the one form that is hashed, and how two of them compare.
 
 use std::{borrow::Cow, cmp::Ordering, collections::BTreeMap};
 

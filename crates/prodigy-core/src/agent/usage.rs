@@ -1,4 +1,4 @@
-//! The usage of an agent.
+//! The usage of an agent in tokens, and the counting of it.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,4 @@
-//! The hash chain of the records.
+//! The hash chain of the audit records, and its verification.
 
 use std::{fmt, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! Which items there are, in which order, and what they are called.
+//! The selection of items: filter, order, distinct values, limit and names.
 
 use std::{
     borrow::Cow,

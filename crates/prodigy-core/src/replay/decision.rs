@@ -1,4 +1,4 @@
-//! The decision about an entry.
+//! The decision about an entry, and the sentences that explain it.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! The input of a ruling.
+//! The facts about an entry and its surroundings that a replay decision is made from.
 
 use super::ReplayPolicy;
 use crate::{

@@ -1,4 +1,4 @@
-//! From a place inside decoded text to the place in the file.
+//! Places in a file: of values, and inside of decoded text.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Classification of an agent's failure by the end of its process.
+//! The outcome of an agent's run, by the end of its process and by its stream.
 
 use jiff::tz::TimeZone;
 use prodigy_core::{

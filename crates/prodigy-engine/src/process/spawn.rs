@@ -1,4 +1,4 @@
-//! Starting the program of a launch.
+//! Starting the program of a launch, with a marker by which its processes are found.
 
 use std::{
     borrow::Cow,

@@ -1,4 +1,4 @@
-//! Cutting what a program prints into lines.
+//! Lines of what a program prints, and waiting for streams to be ready.
 
 use std::{
     io::{self, BufRead as _},

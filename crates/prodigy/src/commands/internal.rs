@@ -1,4 +1,4 @@
-//! `prodigy __supervise`: the process that steps run under.
+//! Hidden commands: `prodigy __supervise`, which steps run under, and `prodigy __simulate`.
 
 use std::{
     io,

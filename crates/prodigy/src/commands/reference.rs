@@ -1,4 +1,4 @@
-//! `prodigy __reference`: the pages of `docs/reference`, for `cargo xtask docs`.
+//! `prodigy schema`, `man`, `completions`, and the pages of `docs/reference`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Which dead letters a run tries again.
+//! Replays of a run: the dead letters that it tries again.
 
 pub(crate) mod approvals;
 pub(crate) mod evaluator;

@@ -1,4 +1,4 @@
-//! Reading the audit trail from its beginning.
+//! Reading the audit trail from its beginning, and verifying it.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! Appending to the audit trail.
+//! Appending to the audit trail, after a look at its end.
 
 use std::{
     fs::{File, TryLockError},

@@ -1,4 +1,4 @@
-//! Changing entries that somebody names: what those commands share.
+//! `prodigy dlq adopt`, `drop`, `quarantine` and `release`.
 
 use prodigy_core::{
     audit::IdentityKind,

@@ -1,4 +1,4 @@
-//! `prodigy stop`.
+//! `prodigy stop` and `prodigy pause`.
 
 use std::{
     path::Path,
