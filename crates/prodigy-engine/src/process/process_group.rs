@@ -161,5 +161,6 @@ mod tests {
             let pause = if is_lull { LULL } else { Duration::from_micros(300) };
             thread::sleep(pause);
         }
+        assert!(ready.exists(), "the process that starts many ran no test");
     }
 }
